@@ -1,0 +1,97 @@
+# One CMake target a folder.
+#
+#   weir_folder(NAME DEPS weir_base ... [LINK pkg ...] [TEST_DEPS ...])
+#
+# makes the static library weir_NAME from this folder's .cc files (with [RECURSE]: and those below it).
+# Files are sorted by their ending:
+#   *_test.cc   -> the test program weir_NAME_tests (label unit; a file named *_LABEL_test.cc with LABEL one of
+#                  conformance, fault, sim, golden, e2e, slow goes into weir_NAME_LABEL_tests with that label)
+#   *_bench.cc  -> the benchmark program weir_NAME_bench
+#   *_fuzz.cc   -> one fuzz target each
+# LINK is private: types of third-party packages stay inside the .cc files of the folder that needs them.
+
+find_package(Threads REQUIRED)
+if(WEIR_TESTS)
+  find_package(GTest REQUIRED)
+  include(GoogleTest)
+endif()
+if(WEIR_BENCH)
+  find_package(benchmark REQUIRED)
+endif()
+
+add_library(weir_flags INTERFACE)
+target_compile_options(weir_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
+  -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers)
+if(WEIR_WERROR)
+  target_compile_options(weir_flags INTERFACE -Werror)
+endif()
+target_link_libraries(weir_flags INTERFACE Threads::Threads)
+
+set(WEIR_TEST_LABELS conformance fault sim golden e2e slow)
+
+function(_weir_test_program program label deps sources)
+  add_executable(${program} ${sources})
+  target_link_libraries(${program} PRIVATE ${deps} weir_flags GTest::gtest GTest::gmock GTest::gtest_main)
+  set(timeout 120)
+  if(label MATCHES "e2e|slow|fault|sim")
+    set(timeout 600)
+  endif()
+  gtest_discover_tests(${program} PROPERTIES LABELS ${label} TIMEOUT ${timeout} DISCOVERY_TIMEOUT 60)
+endfunction()
+
+function(weir_folder name)
+  cmake_parse_arguments(ARG "RECURSE" "" "DEPS;LINK;TEST_DEPS;EXCLUDE" ${ARGN})
+  if(ARG_RECURSE)
+    file(GLOB_RECURSE all CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  else()
+    file(GLOB all CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  endif()
+  foreach(pattern IN LISTS ARG_EXCLUDE)
+    list(FILTER all EXCLUDE REGEX "${pattern}")
+  endforeach()
+  set(tests ${all})
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  set(benches ${all})
+  list(FILTER benches INCLUDE REGEX "_bench\\.cc$")
+  set(fuzzers ${all})
+  list(FILTER fuzzers INCLUDE REGEX "_fuzz\\.cc$")
+  list(FILTER all EXCLUDE REGEX "(_test|_bench|_fuzz)\\.cc$")
+
+  if(all)
+    add_library(weir_${name} STATIC ${all})
+    target_include_directories(weir_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(weir_${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_LINK} weir_flags)
+    set_target_properties(weir_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  else()
+    add_library(weir_${name} INTERFACE)
+    target_include_directories(weir_${name} INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(weir_${name} INTERFACE ${ARG_DEPS})
+  endif()
+
+  if(WEIR_TESTS AND tests)
+    foreach(label IN LISTS WEIR_TEST_LABELS)
+      set(labelled ${tests})
+      list(FILTER labelled INCLUDE REGEX "_${label}_test\\.cc$")
+      list(FILTER tests EXCLUDE REGEX "_${label}_test\\.cc$")
+      if(labelled)
+        _weir_test_program(weir_${name}_${label}_tests ${label} "weir_${name};${ARG_TEST_DEPS}" "${labelled}")
+      endif()
+    endforeach()
+    if(tests)
+      _weir_test_program(weir_${name}_tests unit "weir_${name};${ARG_TEST_DEPS}" "${tests}")
+    endif()
+  endif()
+  if(WEIR_BENCH AND benches)
+    add_executable(weir_${name}_bench ${benches})
+    target_link_libraries(weir_${name}_bench PRIVATE weir_${name} ${ARG_TEST_DEPS} weir_flags
+      benchmark::benchmark benchmark::benchmark_main)
+  endif()
+  if(WEIR_FUZZ)
+    foreach(fuzzer IN LISTS fuzzers)
+      get_filename_component(target ${fuzzer} NAME_WE)
+      add_executable(${target} ${fuzzer})
+      target_link_libraries(${target} PRIVATE weir_${name} ${ARG_TEST_DEPS} weir_flags)
+      target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+    endforeach()
+  endif()
+endfunction()

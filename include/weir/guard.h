@@ -1,0 +1,124 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "weir/clock.h"
+#include "weir/decision.h"
+#include "weir/limits.h"
+#include "weir/observer.h"
+#include "weir/policy.h"
+#include "weir/result.h"
+#include "weir/store.h"
+
+namespace weir {
+
+// One named value of a request. Names are the sources of the policy's `by:` ("ip",
+// "header:X-API-Key") or its inputs.
+struct Descriptor {
+  std::string_view name;
+  std::string_view value;  // any bytes
+};
+
+// A request as an HTTP door saw it; `match` finds its route and `trusted_proxies` its address.
+struct HttpRequest {
+  std::string_view method;
+  std::string_view target;              // path and query, as received
+  std::string_view peer;                // address of the peer, with or without port
+  std::span<const Descriptor> headers;  // names in any case; repeated ones in order
+};
+
+struct CheckOptions {
+  std::uint64_t cost = 1;         // 0: a probe, charges nothing
+  std::optional<Nanos> deadline;  // the caller's patience; the store's own deadline holds besides
+};
+
+struct GuardOptions {
+  Clock* clock = nullptr;        // absent: the machine's
+  Observer* observer = nullptr;  // outlives the Guard
+  std::unique_ptr<Store> store;  // absent: the store that the policy names
+};
+
+// Bounds on what one call may bring; more is refused as invalid_request.
+inline constexpr std::size_t kMaxDescriptors = 64;
+inline constexpr std::size_t kMaxValueBytes = 1 << 20;
+
+// Decides. One Guard serves a whole process.
+//
+// Threads:     every member may be called from any thread.
+// Cost:        on the memory store, check() neither allocates nor makes a system call but for the
+// clock.
+class Guard {
+ public:
+  // Errors:      what the policy's store needs and can be known without the network;
+  // failed_precondition where this
+  //              build or release cannot do what the policy asks.
+  static Result<Guard> open(Policy policy, GuardOptions options = {});
+
+  Guard(Guard&&) noexcept;
+  Guard& operator=(Guard&&) noexcept;
+  ~Guard();
+
+  // Decides now.
+  Decision check(std::string_view route, std::span<const Descriptor> descriptors,
+                 CheckOptions options = {});
+  Decision check(std::string_view route, std::initializer_list<Descriptor> descriptors,
+                 CheckOptions options = {}) {
+    return check(route, std::span(descriptors.begin(), descriptors.size()), options);
+  }
+  // As check(); `done` is called exactly once, in any thread, perhaps before this returns.
+  void check_async(std::string_view route, std::span<const Descriptor> descriptors,
+                   CheckOptions options, std::function<void(Decision)> done);
+  void check_async(std::string_view route, std::initializer_list<Descriptor> descriptors,
+                   CheckOptions options, std::function<void(Decision)> done) {
+    check_async(route, std::span(descriptors.begin(), descriptors.size()), options,
+                std::move(done));
+  }
+  // Finds the route by `match`, then decides.
+  Decision check_request(const HttpRequest& request, CheckOptions options = {});
+
+  // Decides, and where the answer is limited waits until the cost fits, at most `patience`.
+  // Returns at once when it never can fit, or when the wait would outlast the patience.
+  Decision wait(std::string_view route, std::span<const Descriptor> descriptors, Nanos patience,
+                CheckOptions options = {});
+  Decision wait(std::string_view route, std::initializer_list<Descriptor> descriptors,
+                Nanos patience, CheckOptions options = {}) {
+    return wait(route, std::span(descriptors.begin(), descriptors.size()), patience, options);
+  }
+
+  // What a check would answer, charging nothing.
+  Decision peek(std::string_view route, std::span<const Descriptor> descriptors);
+  Decision peek(std::string_view route, std::initializer_list<Descriptor> descriptors) {
+    return peek(route, std::span(descriptors.begin(), descriptors.size()));
+  }
+  // Gives back what `decision` charged. Only an allowed decision of this process's lifetime has
+  // something to give back; what its windows have already forgotten stays forgotten. Refund one
+  // decision once: a copy is not told apart.
+  Result<void> refund(const Decision& decision);
+  // Forgets the counters of these values.
+  Result<void> reset(std::string_view route, std::span<const Descriptor> descriptors);
+  Result<void> reset(std::string_view route, std::initializer_list<Descriptor> descriptors) {
+    return reset(route, std::span(descriptors.begin(), descriptors.size()));
+  }
+
+  // Replaces the policy. Unchanged rules keep their counters; where numbers changed, used stays
+  // used. Errors:      failed_precondition where the new policy names another store.
+  Result<void> reload(Policy policy);
+  Policy policy() const;
+  // Counts the policies loaded so far, from 1.
+  std::uint64_t generation() const noexcept;
+
+  class Impl;
+  Impl& impl() noexcept { return *impl_; }
+
+ private:
+  explicit Guard(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace weir

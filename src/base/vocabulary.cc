@@ -1,0 +1,128 @@
+#include "weir/decision.h"
+#include "weir/limits.h"
+
+// The one place where the public enumerations get their spelling; JSON, headers, metrics, logs and
+// messages use it.
+
+namespace weir {
+
+std::string_view to_string(Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::gcra:
+      return "gcra";
+    case Algorithm::fixed_window:
+      return "fixed_window";
+    case Algorithm::sliding_window:
+      return "sliding_window";
+    case Algorithm::sliding_log:
+      return "sliding_log";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(Protects protects) {
+  switch (protects) {
+    case Protects::security:
+      return "security";
+    case Protects::side_effects:
+      return "side_effects";
+    case Protects::capacity:
+      return "capacity";
+    case Protects::revenue:
+      return "revenue";
+    case Protects::nothing:
+      return "nothing";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(FailurePolicy policy) {
+  switch (policy) {
+    case FailurePolicy::closed:
+      return "closed";
+    case FailurePolicy::bounded:
+      return "bounded";
+    case FailurePolicy::settle:
+      return "settle";
+    case FailurePolicy::open:
+      return "open";
+  }
+  return "unknown";
+}
+
+FailurePolicy failure_policy_of(Protects protects) {
+  switch (protects) {
+    case Protects::security:
+    case Protects::side_effects:
+      return FailurePolicy::closed;
+    case Protects::capacity:
+      return FailurePolicy::bounded;
+    case Protects::revenue:
+      return FailurePolicy::settle;
+    case Protects::nothing:
+      return FailurePolicy::open;
+  }
+  return FailurePolicy::closed;
+}
+
+std::string_view to_string(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::allowed:
+      return "allowed";
+    case Verdict::limited:
+      return "limited";
+    case Verdict::refused:
+      return "refused";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(Rung rung) {
+  switch (rung) {
+    case Rung::store:
+      return "store";
+    case Rung::known:
+      return "known";
+    case Rung::share:
+      return "share";
+    case Rung::policy:
+      return "policy";
+    case Rung::journal:
+      return "journal";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(Reason reason) {
+  switch (reason) {
+    case Reason::within_limit:
+      return "within_limit";
+    case Reason::over_limit:
+      return "over_limit";
+    case Reason::cost_exceeds_burst:
+      return "cost_exceeds_burst";
+    case Reason::blocked:
+      return "blocked";
+    case Reason::no_limit:
+      return "no_limit";
+    case Reason::store_unavailable:
+      return "store_unavailable";
+    case Reason::over_share:
+      return "over_share";
+    case Reason::over_ceiling:
+      return "over_ceiling";
+    case Reason::unknown_route:
+      return "unknown_route";
+    case Reason::unmatched_request:
+      return "unmatched_request";
+    case Reason::missing_value:
+      return "missing_value";
+    case Reason::invalid_request:
+      return "invalid_request";
+    case Reason::keys_exhausted:
+      return "keys_exhausted";
+  }
+  return "unknown";
+}
+
+}  // namespace weir

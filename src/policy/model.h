@@ -1,0 +1,141 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "limit/numbers.h"
+#include "policy/source.h"
+#include "weir/limits.h"
+
+namespace weir::policy {
+
+// Where something stands in a policy file; both count from 1, 0 where it has no place (built in
+// code).
+struct Place {
+  std::string file;
+  int line = 0;
+  int column = 0;
+};
+
+// A client or value that a rule leaves alone: an address block, or a literal value of the rule's
+// single source.
+struct Exemption {
+  std::string text;  // as written
+  // For address blocks: the network in IPv6 form (v4 mapped) and its prefix length on 128 bits.
+  std::optional<CidrBlock> block;
+};
+
+// One limit. Its counters belong to `identity`: the route (or its own name), `by`, period and
+// algorithm; never the limit's size, its place in the file, or a node.
+struct Rule {
+  std::string name;            // as reported: given, or made from the limit: "5 per minute by ip"
+  std::string identity_text;   // canonical and structural
+  std::uint64_t identity = 0;  // hash of identity_text
+  limit::Numbers numbers;
+  std::vector<Source> by;  // empty: one counter for all
+  bool shadow = false;
+  bool strict = false;  // a missing value is a 400
+  bool meter = false;   // usage is billed: see FailurePolicy::settle
+  std::vector<Exemption> exempt;
+  std::map<std::string, limit::Numbers, std::less<>>
+      overrides;  // numbers for one value of the rule's single source
+  Place place;
+};
+
+// A cap on all keys of a route together in one process, needing nothing that can be down.
+struct Ceiling {
+  limit::Numbers numbers;
+  std::string text;
+};
+
+struct Match {
+  std::vector<std::string> methods;  // upper case; empty: any
+  std::string path;                  // normalised; exact, or a prefix where it ended in "/*" or "*"
+  bool prefix = false;
+  std::string host;  // lower case; empty: any
+};
+
+enum class OverspendMode : std::uint8_t { forgive, bill, cap };
+struct Overspend {
+  OverspendMode mode = OverspendMode::cap;
+  std::uint64_t cap = 0;
+};
+
+struct Route {
+  std::string name;
+  std::vector<Rule> rules;
+  std::vector<Match> matches;
+  std::optional<Protects> protects;
+  FailurePolicy when_store_fails = FailurePolicy::closed;
+  bool failure_policy_given = false;  // by when_store_fails:, not through protects:
+  std::optional<Ceiling> ceiling;
+  std::optional<Overspend> overspend;
+  bool shadow = false;  // holds for all rules
+  Place place;
+};
+
+enum class Unmatched : std::uint8_t { allow, refuse };
+
+enum class Startup : std::uint8_t { degrade, require };
+
+// The long form of `store:`. The short form is the URL alone.
+struct StoreSpec {
+  std::string url = "memory:";
+  std::optional<std::string> fallback_url;
+  // Given as a time, or as a part of a latency budget ("15% of 300ms"), which is worked out at
+  // load.
+  Nanos deadline{std::chrono::milliseconds(20)};
+  std::string deadline_text = "20ms";
+  Nanos connect_timeout{std::chrono::milliseconds(200)};
+  std::string username;
+  std::string password_file;
+  std::string prefix = "weir";
+  bool client_clock = false;
+  Startup startup = Startup::degrade;
+  struct Tls {
+    std::string ca, cert, key, server_name;
+  };
+  std::optional<Tls> tls;
+  struct Breaker {
+    std::uint32_t failures = 5;
+    Nanos slow_call{0};  // 0: no slow-call rule
+    double slow_rate = 0.5;
+    Nanos cooldown{std::chrono::milliseconds(500)};
+    Nanos max_cooldown{std::chrono::seconds(5)};
+    double jitter = 0.2;
+  } breaker;
+  struct Recovery {
+    std::uint32_t steps = 4;
+    Nanos step{std::chrono::milliseconds(250)};
+  } recovery;
+  struct Workers {
+    std::optional<std::uint32_t> of;
+    std::optional<std::uint32_t> index;
+  } workers;
+  std::uint32_t regions = 1;
+  std::uint64_t known_keys = 100'000;     // most keys whose last known state a worker keeps
+  std::uint64_t memory_keys = 1'000'000;  // memory store: most live keys (`max_keys`)
+};
+
+// A whole policy, as loaded from files or built in code; checked, immutable, shared.
+struct Model {
+  StoreSpec store;
+  std::vector<std::string> inputs;
+  std::vector<CidrBlock> trusted_proxies;
+  std::uint8_t ipv6_prefix = 64;
+  Unmatched unmatched = Unmatched::allow;
+  bool unmatched_given = false;
+  std::string default_route;  // empty: an unknown route is an error
+  std::uint8_t header_profiles = 0;
+  std::vector<Route> routes;
+  std::string text_sha256;  // of the bytes it was loaded from, for /policy and generations
+  std::vector<std::string> files;
+};
+
+}  // namespace weir::policy

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "limit/numbers.h"
+#include "limit/step.h"
+#include "weir/clock.h"
+
+namespace weir::store {
+
+// A counter's name, digested with a secret key: 128 bits that no client can steer.
+struct KeyDigest {
+  std::uint64_t hi = 0;
+  std::uint64_t lo = 0;
+
+  friend bool operator==(const KeyDigest&, const KeyDigest&) = default;
+};
+
+enum class Op : std::uint8_t {
+  take,    // all or nothing with the other counters of the ask; cost 0 is a probe and never writes
+  drain,   // after the fact: takes what is left, never denies the others
+  refund,  // gives back what was charged at `charged_at`
+  reset,   // forgets the counter
+};
+
+// One counter that an ask is about. A plain view: everything it points to outlives the ask.
+struct Counter {
+  const limit::Numbers* numbers = nullptr;
+  std::uint64_t identity =
+      0;                 // of the rule: hash of its canonical identity text; never of its limit
+  KeyDigest digest;      // of (identity, values)
+  std::string_view key;  // the structural encoding of (identity, values), for stores that keep it
+  std::uint64_t cost = 1;
+  Op op = Op::take;
+  bool shadow = false;   // charged where it fits, but never denies the others
+  Instant charged_at{};  // refund only
+};
+
+// What the store found for one counter.
+// Guarantees:  where the ask as a whole is denied, `step` says of each counter whether it alone
+// would have fitted, with
+//              what remains now.
+struct Finding {
+  limit::Step step;
+  Op op = Op::take;
+  bool charged = false;
+};
+
+}  // namespace weir::store
