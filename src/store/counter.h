@@ -4,19 +4,14 @@
 #include <optional>
 #include <string_view>
 
+#include "base/key_digest.h"
 #include "limit/numbers.h"
 #include "limit/step.h"
 #include "weir/clock.h"
 
 namespace weir::store {
 
-// A counter's name, digested with a secret key: 128 bits that no client can steer.
-struct KeyDigest {
-  std::uint64_t hi = 0;
-  std::uint64_t lo = 0;
-
-  friend bool operator==(const KeyDigest&, const KeyDigest&) = default;
-};
+using weir::KeyDigest;
 
 enum class Op : std::uint8_t {
   take,    // all or nothing with the other counters of the ask; cost 0 is a probe and never writes
