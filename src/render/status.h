@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string_view>
+
+#include "weir/decision.h"
+
+namespace weir::render {
+
+// The one map from decisions to HTTP: 200 allowed; 429 limited; 503 refused; but 404 where the
+// caller named a route that does not exist, and 400 where the request itself was wrong.
+int http_status(const Decision& decision) noexcept;
+
+// "Too Many Requests"; empty for a status that no door of ours sends.
+std::string_view status_phrase(int status) noexcept;
+
+// Whether something else than the store decided because the store could not: what Weir-Rung tells.
+// A request that never reached a limit (unknown route, bad input, no limit) is not degraded.
+bool degraded(const Decision& decision) noexcept;
+
+}  // namespace weir::render
