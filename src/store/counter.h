@@ -23,24 +23,32 @@ enum class Op : std::uint8_t {
 // One counter that an ask is about. A plain view: everything it points to outlives the ask.
 struct Counter {
   const limit::Numbers* numbers = nullptr;
+  std::string_view rule;  // its name, for stores that report it
   std::uint64_t identity =
       0;                 // of the rule: hash of its canonical identity text; never of its limit
   KeyDigest digest;      // of (identity, values)
   std::string_view key;  // the structural encoding of (identity, values), for stores that keep it
   std::uint64_t cost = 1;
   Op op = Op::take;
-  bool shadow = false;   // charged where it fits, but never denies the others
+  bool shadow = false;  // charged where it fits, but never denies the others
+  // The policy load that `numbers` come from, counted from 1. Where a counter was kept under other
+  // numbers, the newer load's hold: an ask of an older load is answered under them.
+  std::uint32_t generation = 0;
   Instant charged_at{};  // refund only
 };
 
 // What the store found for one counter.
+//
 // Guarantees:  where the ask as a whole is denied, `step` says of each counter whether it alone
-// would have fitted, with
-//              what remains now.
+//              would have fitted, with what remains now.
 struct Finding {
   limit::Step step;
   Op op = Op::take;
-  bool charged = false;
+  bool charged = false;  // units of this ask were taken from this counter (take and drain only)
+  // What a store of the caller's own did not say is not known: step's number means nothing then.
+  bool remaining_known = true;
+  bool retry_known = true;
+  bool reset_known = true;
 };
 
 }  // namespace weir::store

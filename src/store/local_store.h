@@ -9,8 +9,9 @@
 namespace weir::store {
 
 enum class LocalOutcome : std::uint8_t {
-  decided,    // every finding is filled in
-  exhausted,  // no room for another live key; nothing was charged
+  decided,      // every finding is filled in
+  exhausted,    // no room for another live key; nothing was charged
+  unavailable,  // could not decide (a store of the caller's own said so): the failure policy holds
 };
 
 struct LocalAnswer {
@@ -26,8 +27,10 @@ class LocalStore {
   // Decides all counters as one atomic step at `now`: where one that may deny does not fit, none is
   // charged.
   //
+  // Guarantees:  where it is denied nothing changes, refunds and resets of the same ask included.
   // Requires:    findings.size() == counters.size(); at most kMaxCounters; no two counters with one
-  // digest. Threads:     any number at once.
+  //              digest.
+  // Threads:     any number at once.
   virtual LocalAnswer decide(std::span<const Counter> counters, Instant now,
                              std::span<Finding> findings) noexcept = 0;
 
