@@ -34,14 +34,14 @@ struct HttpRequest {
 };
 
 struct CheckOptions {
-  std::uint64_t cost = 1;         // 0: a probe, charges nothing
-  std::optional<Nanos> deadline;  // the caller's patience; the store's own deadline holds besides
+  std::uint64_t cost = 1;           // 0: a probe, charges nothing
+  std::optional<Nanos> deadline{};  // the caller's patience; the store's own deadline holds besides
 };
 
 struct GuardOptions {
-  Clock* clock = nullptr;        // absent: the machine's
-  Observer* observer = nullptr;  // outlives the Guard
-  std::unique_ptr<Store> store;  // absent: the store that the policy names
+  Clock* clock = nullptr;          // absent: the machine's
+  Observer* observer = nullptr;    // outlives the Guard
+  std::unique_ptr<Store> store{};  // absent: the store that the policy names
 };
 
 // Bounds on what one call may bring; more is refused as invalid_request.

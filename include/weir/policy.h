@@ -34,13 +34,13 @@ struct Fault {
 
 // One limit of a route built in code; see RouteSpec.
 struct LimitSpec {
-  std::uint64_t requests = 0;   // units a period; 0 blocks
-  Nanos per{0};                 // an exact length; for calendar periods use a policy file
-  std::vector<std::string> by;  // sources; empty: one counter for all
+  std::uint64_t requests = 0;     // units a period; 0 blocks
+  Nanos per{0};                   // an exact length; for calendar periods use a policy file
+  std::vector<std::string> by{};  // sources; empty: one counter for all
   std::optional<Algorithm>
-      algorithm;  // absent: gcra, or sliding_log for a route that protects security
-  std::optional<std::uint64_t> burst;  // gcra; absent: `requests`
-  std::string name;                    // absent: made from the numbers
+      algorithm{};  // absent: gcra, or sliding_log for a route that protects security
+  std::optional<std::uint64_t> burst{};  // gcra; absent: `requests`
+  std::string name{};                    // absent: made from the numbers
   bool shadow = false;
 };
 
@@ -48,11 +48,11 @@ struct LimitSpec {
 //   RouteSpec{.name = "login", .limits = {{.requests = 5, .per = 1min, .by = {"ip"}}}, .protects =
 //   Protects::security}
 struct RouteSpec {
-  std::string name;
-  std::vector<LimitSpec> limits;
-  std::optional<Protects> protects;
-  std::optional<FailurePolicy> when_store_fails;  // one of the two must be given
-  std::optional<LimitSpec> ceiling;
+  std::string name{};
+  std::vector<LimitSpec> limits{};
+  std::optional<Protects> protects{};
+  std::optional<FailurePolicy> when_store_fails{};  // one of the two must be given
+  std::optional<LimitSpec> ceiling{};
 };
 
 // What is limited, and what happens when it cannot be checked. Immutable; copies share it.
