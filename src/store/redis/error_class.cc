@@ -1,0 +1,214 @@
+#include "store/redis/error_class.h"
+
+#include <array>
+#include <cstddef>
+
+namespace weir::store::redis {
+namespace {
+
+using enum ErrorClass;
+using enum ErrorAction;
+
+// Rows for replies: an upper-case pattern is the code a reply begins with (or that a script's error
+// text quotes); any other is a phrase after "ERR". Looked up from the top.
+constexpr ErrorRow kReplies[] = {
+    {"NOSCRIPT", noscript, load_script, false,
+     "the script cache was emptied; nothing was executed"},
+    {"MOVED", redirected, follow, false, "another node owns the slot"},
+    {"ASK", redirected, follow, false, "the slot is being moved"},
+    {"READONLY", unavailable, resolve_again, true, "a replica: the primary moved"},
+    {"LOADING", unavailable, policy, true, "reading its data set after a start"},
+    {"MASTERDOWN", unavailable, policy, true, "a replica that lost its primary"},
+    {"CLUSTERDOWN", unavailable, policy, true, "the cluster cannot serve the slot"},
+    {"TRYAGAIN", unavailable, policy, true, "the slot is half moved"},
+    {"BUSY", unavailable, policy, true, "a foreign script runs; it is not ours to kill"},
+    {"OOM", unavailable, policy, true, "maxmemory reached and nothing may be evicted"},
+    {"MISCONF", unavailable, policy, true, "refuses writes because it cannot persist"},
+    {"NOREPLICAS", unavailable, policy, true, "too few replicas for min-replicas-to-write"},
+    {"UNBLOCKED", unavailable, resolve_again, true, "the node became a replica"},
+    {"max number of clients reached", unavailable, reconnect, true, "no connection left for us"},
+    {"UNKILLABLE", unavailable, policy, true, "a foreign script that wrote cannot be stopped"},
+    {"NOAUTH", misconfigured, reload_credentials, true, "a password is needed"},
+    {"WRONGPASS", misconfigured, reload_credentials, true, "user or password is wrong"},
+    {"invalid password", misconfigured, reload_credentials, true, "the password is wrong"},
+    {"AUTH", misconfigured, policy, true, "a password was sent and none is set"},
+    {"NOPERM", misconfigured, policy, true, "the user may not run a command or touch our keys"},
+    {"CROSSSLOT", misconfigured, policy, true, "keys of one call in several slots"},
+    {"unknown command", misconfigured, policy, true, "renamed, disabled, or not Redis"},
+    {"DENIED", misconfigured, policy, true, "protected mode"},
+    {"DB index", misconfigured, policy, true, "no such database"},
+    {"WRONGTYPE", misconfigured, policy, true, "a foreign value that a script may not replace"},
+    {"EXECABORT", misconfigured, policy, true, "a proxy between us changes commands"},
+    {"wrong number of arguments", misconfigured, policy, true, "a proxy or a server unlike Redis"},
+    {"", unavailable, policy, true, "any other error reply"},
+};
+
+struct LocalRow {
+  LocalFault fault;
+  ErrorRow row;
+};
+
+constexpr LocalRow kLocal[] = {
+    {LocalFault::refused,
+     {"(connection refused)", unreachable, reconnect, true, "nothing listens there"}},
+    {LocalFault::reset, {"(connection reset)", unreachable, reconnect, true, "cut off"}},
+    {LocalFault::broken_pipe, {"(broken pipe)", unreachable, reconnect, true, "cut off"}},
+    {LocalFault::eof, {"(end of stream)", unreachable, reconnect, true, "closed by the server"}},
+    {LocalFault::dns, {"(name not resolved)", unreachable, reconnect, true, "no such name now"}},
+    {LocalFault::network, {"(network error)", unreachable, reconnect, true, "no way to it"}},
+    {LocalFault::tls, {"(TLS failure)", unreachable, reconnect, true, "no trusted session"}},
+    {LocalFault::connect_timeout,
+     {"(connect timeout)", unreachable, reconnect, true, "no connection within connect_timeout"}},
+    {LocalFault::handshake_timeout,
+     {"(greeting timeout)", unreachable, reconnect, true, "connected, and then silent"}},
+    {LocalFault::deadline,
+     {"(deadline)", unreachable, policy, true, "our own deadline passed without a reply"}},
+    {LocalFault::hung,
+     {"(hung)", unreachable, resolve_again, true, "silent for a multiple of the deadline"}},
+    {LocalFault::saturated,
+     {"(saturated)", unreachable, policy, true, "too many asks in flight already"}},
+    {LocalFault::not_connected,
+     {"(not connected)", unreachable, policy, true, "asks never queue for a connection"}},
+    {LocalFault::malformed,
+     {"(malformed reply)", unavailable, reconnect, true, "nil, wrong type, wrong arity, not RESP"}},
+    {LocalFault::replica,
+     {"(replica)", unavailable, resolve_again, true, "never decided from a replica"}},
+    {LocalFault::redirect,
+     {"(redirected)", misconfigured, policy, true, "a cluster behind a single-server URL"}},
+    {LocalFault::script_loop,
+     {"(script lost again)", unavailable, policy, true, "NOSCRIPT after the script was sent"}},
+    {LocalFault::unsettled,
+     {"(clock unsettled)", unavailable, policy, true,
+      "the store's clock moves under each attempt"}},
+    {LocalFault::released,
+     {"(released)", unreachable, policy, false, "the breaker opened while this ask waited"}},
+    {LocalFault::closing, {"(closing)", unreachable, policy, false, "this client shuts down"}},
+};
+
+constexpr std::size_t kReplyCount = std::size(kReplies);
+constexpr std::size_t kRowCount = kReplyCount + std::size(kLocal);
+
+constexpr std::array<ErrorRow, kRowCount> kTable = [] {
+  std::array<ErrorRow, kRowCount> table{};
+  std::size_t at = 0;
+  for (const LocalRow& local : kLocal) table[at++] = local.row;
+  for (const ErrorRow& row : kReplies) table[at++] = row;
+  return table;
+}();
+
+constexpr bool is_code(std::string_view pattern) {
+  for (const char c : pattern) {
+    if (c < 'A' || c > 'Z') return false;
+  }
+  return !pattern.empty();
+}
+
+bool begins_with_word(std::string_view text, std::string_view word) {
+  return text.starts_with(word) && (text.size() == word.size() || text[word.size()] == ' ');
+}
+
+// Before version 7 a script's error text quotes the code: "ERR Error running script (...):
+// @user_script:9: -READONLY You can't ...".
+bool quotes_word(std::string_view text, std::string_view word) {
+  for (std::size_t at = text.find(word); at != std::string_view::npos;
+       at = text.find(word, at + 1)) {
+    const bool starts = at >= 2 && (text[at - 1] == '-' || text.substr(at - 2, 2) == ": ");
+    if (starts && begins_with_word(text.substr(at), word)) return true;
+  }
+  return false;
+}
+
+void pad_to(std::string& out, std::size_t line_start, std::size_t column) {
+  while (out.size() - line_start < column) out += ' ';
+  out += ' ';
+}
+
+}  // namespace
+
+std::string_view to_string(ErrorClass error_class) {
+  switch (error_class) {
+    case unreachable:
+      return "unreachable";
+    case unavailable:
+      return "unavailable";
+    case misconfigured:
+      return "misconfigured";
+    case redirected:
+      return "redirected";
+    case noscript:
+      return "noscript";
+  }
+  return "unavailable";
+}
+
+std::string_view to_string(ErrorAction action) {
+  switch (action) {
+    case policy:
+      return "policy";
+    case reconnect:
+      return "policy, reconnect";
+    case resolve_again:
+      return "policy, resolve again";
+    case reload_credentials:
+      return "policy, read credentials";
+    case follow:
+      return "follow";
+    case load_script:
+      return "load, run again";
+  }
+  return "policy";
+}
+
+std::span<const ErrorRow> error_table() {
+  return kTable;
+}
+
+const ErrorRow& classify_reply(std::string_view text) {
+  const bool generic = begins_with_word(text, "ERR");
+  for (const ErrorRow& row : kReplies) {
+    if (row.pattern.empty()) return row;
+    const bool code = is_code(row.pattern);
+    if (code && begins_with_word(text, row.pattern)) return row;
+    if (generic && code && row.pattern != "AUTH" && quotes_word(text, row.pattern)) return row;
+    if (generic && code && row.pattern == "AUTH" &&
+        text.find("sent AUTH") != std::string_view::npos) {
+      return row;
+    }
+    if (generic && !code && text.find(row.pattern) != std::string_view::npos) return row;
+  }
+  return kReplies[kReplyCount - 1];
+}
+
+const ErrorRow& row_of(LocalFault fault) {
+  for (const LocalRow& local : kLocal) {
+    if (local.fault == fault) return local.row;
+  }
+  return kReplies[kReplyCount - 1];
+}
+
+std::string error_table_text() {
+  constexpr std::size_t kColumns[] = {31, 45, 70, 76};
+  std::string out;
+  const auto line = [&out, &kColumns](std::string_view a, std::string_view b, std::string_view c,
+                                      std::string_view d, std::string_view e) {
+    const std::size_t start = out.size();
+    out.append(a);
+    pad_to(out, start, kColumns[0]);
+    out.append(b);
+    pad_to(out, start, kColumns[1]);
+    out.append(c);
+    pad_to(out, start, kColumns[2]);
+    out.append(d);
+    pad_to(out, start, kColumns[3]);
+    out.append(e);
+    out += '\n';
+  };
+  line("what the store says", "class", "what follows", "votes", "meaning");
+  for (const ErrorRow& row : kTable) {
+    line(row.pattern.empty() ? "(anything else)" : row.pattern, to_string(row.error_class),
+         to_string(row.action), row.votes ? "yes" : "no", row.meaning);
+  }
+  return out;
+}
+
+}  // namespace weir::store::redis

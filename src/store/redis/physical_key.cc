@@ -1,0 +1,147 @@
+#include "store/redis/physical_key.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "policy/key.h"
+
+namespace weir::store::redis {
+namespace {
+
+constexpr std::string_view kVersion = "1";
+constexpr std::size_t kMaxPrefix = 64;
+constexpr std::size_t kIdentityBytes = 8;
+constexpr int kTagLetters = 6;
+constexpr char kTagAlphabet[] = "0123456789abcdefghjkmnpqrstvwxyz";
+constexpr char kBase64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+constexpr char kHex[] = "0123456789ABCDEF";
+
+constexpr bool is_letter_or_digit(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+// What stands for itself inside a value. All that the grammar uses ({ } / ! # ~ %) does not.
+constexpr std::array<bool, 256> kPlain = [] {
+  std::array<bool, 256> plain{};
+  for (int c = 0; c < 256; ++c) {
+    const char byte = static_cast<char>(c);
+    plain[static_cast<std::size_t>(c)] =
+        is_letter_or_digit(byte) ||
+        std::string_view("_.:-@=+,;*").find(byte) != std::string_view::npos;
+  }
+  return plain;
+}();
+
+void append_base64(std::string_view bytes, std::string& out) {
+  std::uint32_t bits = 0;
+  int held = 0;
+  for (const char c : bytes) {
+    bits = (bits << 8) | static_cast<unsigned char>(c);
+    held += 8;
+    while (held >= 6) {
+      held -= 6;
+      out += kBase64[(bits >> held) & 63];
+    }
+  }
+  if (held > 0) out += kBase64[(bits << (6 - held)) & 63];
+}
+
+void append_escaped(std::string_view bytes, std::string& out) {
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (kPlain[byte]) {
+      out += c;
+    } else {
+      out += '%';
+      out += kHex[byte >> 4];
+      out += kHex[byte & 15];
+    }
+  }
+}
+
+void append_values(std::string_view values, std::string& out) {
+  while (!values.empty()) {
+    const auto kind = static_cast<unsigned char>(values.front());
+    values.remove_prefix(1);
+    out += '/';
+    if (kind == policy::KeyWriter::kAbsent) {
+      out += '~';
+      continue;
+    }
+    const bool digested = kind == policy::KeyWriter::kDigested;
+    const std::size_t length =
+        std::min(values.size(), digested ? sizeof(ValueDigester::Digest) : std::size_t{kind});
+    if (digested) {
+      out += '#';
+      append_base64(values.substr(0, length), out);
+    } else {
+      append_escaped(values.substr(0, length), out);
+    }
+    values.remove_prefix(length);
+  }
+}
+
+void append_number(std::uint64_t number, std::string& out) {
+  char bytes[8];
+  for (int i = 0; i < 8; ++i) bytes[i] = static_cast<char>(number >> (8 * (7 - i)));
+  append_base64({bytes, sizeof(bytes)}, out);
+}
+
+}  // namespace
+
+Result<KeySpace> KeySpace::make(std::string_view prefix, std::string_view secret) {
+  const bool plain = std::all_of(prefix.begin(), prefix.end(), [](char c) {
+    return is_letter_or_digit(c) || std::string_view("_.:-").find(c) != std::string_view::npos;
+  });
+  if (prefix.empty() || prefix.size() > kMaxPrefix || !plain) {
+    return Error{ErrorCode::invalid_argument,
+                 "store.prefix: '" + std::string(prefix.substr(0, kMaxPrefix)) +
+                     "' is not a prefix; allowed: 1 to 64 letters, digits, '_', '.', ':' and '-'"};
+  }
+  std::string root(prefix);
+  root.append(":").append(kVersion).append(":");
+  const ValueDigester::Digest digest = ValueDigester::from_text(
+      std::string("weir hash tag\n") + root + '\n' + std::string(secret))("tag");
+  KeyHasher::Secret key{};
+  std::copy(digest.begin(), digest.end(), reinterpret_cast<char*>(key.data()));
+  return KeySpace(std::move(root), key);
+}
+
+void KeySpace::append_counter(std::string_view key, std::string& out) const {
+  const std::string_view identity = key.substr(0, std::min(kIdentityBytes, key.size()));
+  const std::string_view values = key.substr(identity.size());
+  const KeyDigest digest = tags_(values.empty() ? identity : values);
+  out += root_;
+  out += '{';
+  for (int i = 0; i < kTagLetters; ++i) out += kTagAlphabet[(digest.lo >> (5 * i)) & 31];
+  out += '}';
+  append_base64(identity, out);
+  append_values(values, out);
+}
+
+void KeySpace::append_record(std::string_view key, std::uint64_t worker, std::string& out) const {
+  append_counter(key, out);
+  out += '!';
+  append_number(worker, out);
+}
+
+void KeySpace::append_meta(std::string_view name, std::string& out) const {
+  out += root_;
+  out += '!';
+  append_escaped(name, out);
+}
+
+std::string KeySpace::counter(std::string_view key) const {
+  std::string out;
+  append_counter(key, out);
+  return out;
+}
+
+std::string KeySpace::meta(std::string_view name) const {
+  std::string out;
+  append_meta(name, out);
+  return out;
+}
+
+}  // namespace weir::store::redis

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/key_digest.h"
+#include "weir/result.h"
+
+namespace weir::store::redis {
+
+// Gives counters their names in Redis.
+//
+//   counter  prefix ":1:{" tag "}" identity *("/" value)
+//   record   counter "!" worker             what a worker's owed units were applied up to
+//   meta     prefix ":1:!" name             the fleet's own keys
+//
+// docs/internals/redis-keys.md holds the whole grammar and an example with bytes.
+//
+// Guarantees:  two counters share a name only if their structural keys are equal; names under two
+// prefixes never meet. The tag is a keyed hash of the values (of the identity where there are
+// none), so no value steers a slot, and rules counted by the same values share one. Printable
+// ASCII.
+// Threads:     immutable.
+class KeySpace {
+ public:
+  // `prefix` sets environments apart; `secret` keys the tags and must be the same in a fleet.
+  // Errors:      invalid_argument: a prefix that is empty, above 64 bytes, or holds anything but
+  // letters, digits and "_.:-".
+  static Result<KeySpace> make(std::string_view prefix, std::string_view secret);
+
+  // Each appends one name to `out`. `key` is what policy::KeyWriter wrote.
+  void append_counter(std::string_view key, std::string& out) const;
+  void append_record(std::string_view key, std::uint64_t worker, std::string& out) const;
+  void append_meta(std::string_view name, std::string& out) const;
+
+  std::string counter(std::string_view key) const;
+  std::string meta(std::string_view name) const;
+  // What every name begins with.
+  const std::string& root() const noexcept { return root_; }
+
+ private:
+  KeySpace(std::string root, const KeyHasher::Secret& secret)
+      : root_(std::move(root)), tags_(secret) {}
+
+  std::string root_;  // prefix ":1:"
+  KeyHasher tags_;
+};
+
+}  // namespace weir::store::redis

@@ -1,0 +1,136 @@
+#include "store/redis/physical_key.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "policy/key.h"
+
+namespace weir::store::redis {
+namespace {
+
+using Values = std::vector<std::optional<std::string>>;
+
+std::string structural(std::uint64_t identity, const Values& values) {
+  static const ValueDigester digester = ValueDigester::from_text("test");
+  std::vector<char> buffer(policy::KeyWriter::kMaxKeyBytes);
+  policy::KeyWriter writer(buffer.data(), identity);
+  for (const auto& value : values) {
+    value ? writer.value(*value, digester) : writer.absent();
+  }
+  return std::string(writer.view());
+}
+
+std::string tag_of(const std::string& name) {
+  // As Redis Cluster reads it: between the first '{' and the first '}' after it.
+  const auto open = name.find('{');
+  return name.substr(open + 1, name.find('}', open) - open - 1);
+}
+
+KeySpace space(std::string_view prefix = "weir") {
+  return KeySpace::make(prefix, "").value();
+}
+
+TEST(KeySpace, NamesAnOrdinaryCounterReadably) {
+  const std::string name = space().counter(structural(0x0123456789abcdef, {{"192.0.2.7"}}));
+  EXPECT_TRUE(name.starts_with("weir:1:{")) << name;
+  EXPECT_TRUE(name.ends_with("}782riWdFIwE/192.0.2.7")) << name;
+  EXPECT_EQ(tag_of(name).size(), 6u);
+}
+
+TEST(KeySpace, SharesATagBetweenRulesCountedByTheSameValues) {
+  const std::string a = space().counter(structural(1, {{"192.0.2.7"}}));
+  const std::string b = space().counter(structural(2, {{"192.0.2.7"}}));
+  EXPECT_NE(a, b);
+  EXPECT_EQ(tag_of(a), tag_of(b));
+  // Rules that count everybody together do not crowd one slot.
+  EXPECT_NE(tag_of(space().counter(structural(1, {}))), tag_of(space().counter(structural(2, {}))));
+}
+
+TEST(KeySpace, IsNotSteeredByBracesInValues) {
+  std::set<std::string> tags;
+  for (const char* value : {"{a}b", "}{", "{}", "{x}", "a{x}", "}{x}", "%7Bx%7D"}) {
+    const std::string name = space().counter(structural(9, {{value}}));
+    EXPECT_EQ(std::count(name.begin(), name.end(), '{'), 1) << name;
+    EXPECT_EQ(std::count(name.begin(), name.end(), '}'), 1) << name;
+    tags.insert(tag_of(name));
+  }
+  EXPECT_EQ(tags.size(), 7u);
+}
+
+TEST(KeySpace, KeepsApartWhatCouldReadAlike) {
+  std::set<std::string> names;
+  const std::vector<Values> all = {{},
+                                   {{""}},
+                                   {std::nullopt},
+                                   {{"~"}},
+                                   {{"a"}, {"b"}},
+                                   {{"a/b"}},
+                                   {{"a_b"}},
+                                   {{"a%2Fb"}},
+                                   {{"ab"}, {""}},
+                                   {{""}, {"ab"}},
+                                   {{"#"}},
+                                   {{std::string(65, 'x')}},
+                                   {{"a!b"}},
+                                   {{"A"}},
+                                   {{"a\n"}},
+                                   {{std::string("a\0", 2)}},
+                                   {{"a "}},
+                                   {{"\xc3\xa4"}},
+                                   {{"a"}, std::nullopt},
+                                   {std::nullopt, {"a"}}};
+  for (const Values& values : all) names.insert(space().counter(structural(7, values)));
+  names.insert(space().counter(structural(8, {{"a"}, {"b"}})));
+  names.insert(space("weir:1").counter(structural(7, {{"a"}, {"b"}})));
+  std::string record;
+  space().append_record(structural(7, {{"a"}}), 1, record);
+  names.insert(record);
+  names.insert(space().meta("epoch"));
+  EXPECT_EQ(names.size(), all.size() + 4);
+  for (const std::string& name : names) {
+    for (const char c : name) EXPECT_TRUE(c > ' ' && c < 0x7f) << name;
+  }
+}
+
+TEST(KeySpace, IsInjectiveOverRandomKeys) {
+  std::mt19937_64 random(20240607);
+  std::set<std::string> keys;
+  std::set<std::string> names;
+  const std::string alphabet("ab/{}%~#!:\0\xff", 13);
+  for (int i = 0; i < 20'000; ++i) {
+    Values values(random() % 3);
+    for (auto& value : values) {
+      if (random() % 8 == 0) continue;
+      value.emplace();
+      for (auto n = random() % 4; n > 0; --n) *value += alphabet[random() % alphabet.size()];
+    }
+    const std::string key = structural(random() % 2, values);
+    keys.insert(key);
+    names.insert(space().counter(key));
+  }
+  EXPECT_EQ(keys.size(), names.size());
+}
+
+TEST(KeySpace, KeepsTwoPrefixesApart) {
+  const std::string key = structural(7, {{"a"}});
+  EXPECT_NE(space("staging").counter(key), space("production").counter(key));
+  EXPECT_NE(KeySpace::make("weir", "s1").value().counter(key), space("weir").counter(key));
+}
+
+TEST(KeySpace, RefusesAPrefixThatCouldSteerOrHide) {
+  for (const char* prefix : {"", "a{b}", "a b", "a\n", "a!", "a/b"}) {
+    const auto made = KeySpace::make(prefix, "");
+    ASSERT_FALSE(made.has_value()) << prefix;
+    EXPECT_EQ(made.error().code, ErrorCode::invalid_argument);
+  }
+  EXPECT_FALSE(KeySpace::make(std::string(65, 'a'), "").has_value());
+}
+
+}  // namespace
+}  // namespace weir::store::redis
