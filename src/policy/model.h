@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "limit/numbers.h"
+#include "policy/period.h"
 #include "policy/source.h"
 #include "weir/limits.h"
 
@@ -31,20 +32,34 @@ struct Exemption {
   std::optional<CidrBlock> block;
 };
 
+// Lets maps keyed by std::string be asked with a view, without building a string.
+struct TextHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view text) const noexcept {
+    return std::hash<std::string_view>{}(text);
+  }
+};
+template <class T>
+using TextMap = std::unordered_map<std::string, T, TextHash, std::equal_to<>>;
+
 // One limit. Its counters belong to `identity`: the route (or its own name), `by`, period and
 // algorithm; never the limit's size, its place in the file, or a node.
 struct Rule {
   std::string name;            // as reported: given, or made from the limit: "5 per minute by ip"
-  std::string identity_text;   // canonical and structural
+  std::string identity_text;   // canonical and structural; see identity.h
   std::uint64_t identity = 0;  // hash of identity_text
   limit::Numbers numbers;
-  std::vector<Source> by;  // empty: one counter for all
+  PeriodSpec per;          // as written
+  std::vector<Source> by;  // in canonical order; empty: one counter for all
+  // For each of `by`, its place in Route::sources: a request's values are found once a route.
+  std::vector<std::uint8_t> slots;
   bool shadow = false;
   bool strict = false;  // a missing value is a 400
   bool meter = false;   // usage is billed: see FailurePolicy::settle
   std::vector<Exemption> exempt;
-  std::map<std::string, limit::Numbers, std::less<>>
-      overrides;  // numbers for one value of the rule's single source
+  // Numbers for one value of the rule's single source, as its key holds it: an address in its
+  // bytes (see address.h), anything else as it is.
+  TextMap<limit::Numbers> overrides;
   Place place;
 };
 
@@ -56,11 +71,13 @@ struct Ceiling {
 
 struct Match {
   std::vector<std::string> methods;  // upper case; empty: any
-  std::string path;                  // normalised; exact, or a prefix where it ended in "/*" or "*"
-  bool prefix = false;
-  std::string host;  // lower case; empty: any
+  std::string path;                  // normalised; empty: any
+  bool prefix = false;  // it ended in "*"; a path that ends in '/' also holds what stands before it
+  std::string host;     // lower case; empty: any
 };
 
+// What happens to units that a settling route served beyond its share: dropped, billed later, or
+// billed up to `cap` units a key and window.
 enum class OverspendMode : std::uint8_t { forgive, bill, cap };
 struct Overspend {
   OverspendMode mode = OverspendMode::cap;
@@ -70,6 +87,7 @@ struct Overspend {
 struct Route {
   std::string name;
   std::vector<Rule> rules;
+  std::vector<Source> sources;  // every source of its rules, once
   std::vector<Match> matches;
   std::optional<Protects> protects;
   FailurePolicy when_store_fails = FailurePolicy::closed;
@@ -123,6 +141,8 @@ struct StoreSpec {
   std::uint64_t memory_keys = 1'000'000;  // memory store: most live keys (`max_keys`)
 };
 
+class Matcher;
+
 // A whole policy, as loaded from files or built in code; checked, immutable, shared.
 struct Model {
   StoreSpec store;
@@ -134,6 +154,7 @@ struct Model {
   std::string default_route;  // empty: an unknown route is an error
   std::uint8_t header_profiles = 0;
   std::vector<Route> routes;
+  std::shared_ptr<const Matcher> matcher;  // finds routes by name and by request; see match.h
   std::string text_sha256;  // of the bytes it was loaded from, for /policy and generations
   std::vector<std::string> files;
 };

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weir/result.h"
+
+namespace weir::policy {
+
+enum class StoreKind : std::uint8_t { memory, redis, unix_socket, sentinel, cluster };
+
+struct StoreHost {
+  std::string host;  // a name, an IPv4 address, or an IPv6 address without brackets
+  std::uint16_t port = 0;
+};
+
+// Where a store is, taken apart.
+struct StoreUrl {
+  StoreKind kind = StoreKind::memory;
+  bool tls = false;
+  std::string username;  // decoded
+  std::string password;  // decoded; never printed
+  std::vector<StoreHost> hosts;
+  std::string path;    // unix_socket
+  std::string master;  // sentinel
+  std::uint32_t database = 0;
+};
+
+// The forms of a store URL, as messages name them.
+inline constexpr std::string_view kStoreUrlForms =
+    "memory:, redis://HOST[:PORT][/DB], rediss://..., redis+unix://PATH, "
+    "redis+sentinel://HOST[,HOST...]/MASTER, redis+cluster://HOST[,HOST...]";
+
+// Takes a store URL apart: USER:PASSWORD@ may stand before the hosts.
+//
+// Errors:      invalid_argument; the message never holds what may be a password.
+Result<StoreUrl> parse_store_url(std::string_view url);
+
+// The text with everything that may be a credential taken out: in what looks like a URL, all
+// between the scheme and the last '@', and all after a '?'. Other texts come back as they are.
+std::string redacted(std::string_view text);
+
+}  // namespace weir::policy
