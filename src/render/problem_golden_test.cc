@@ -1,0 +1,137 @@
+#include "render/problem.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "render/status.h"
+
+namespace weir::render {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Case {
+  Verdict verdict;
+  Rung rung;
+  Reason reason;
+  std::optional<Nanos> retry_after;
+  bool never = false;
+  int status;
+  std::string_view type;
+  std::string_view detail;
+};
+
+constexpr std::string_view kQuota =
+    "https://iana.org/assignments/http-problem-types#quota-exceeded";
+constexpr std::string_view kReduced =
+    "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
+
+constexpr Case kCases[] = {
+    {Verdict::limited, Rung::store, Reason::over_limit, 11500ms, false, 429, kQuota,
+     R"(limit "5 per minute by ip" (5 per 60 s) of route "login" is used up; it has room for this request in 12 s if nothing else is asked)"},
+    {Verdict::limited, Rung::store, Reason::cost_exceeds_burst, std::nullopt, true, 429, kQuota,
+     R"(limit "5 per minute by ip" (5 per 60 s) of route "login" never admits so much at once: 5 is the most; waiting does not help)"},
+    {Verdict::limited, Rung::store, Reason::blocked, std::nullopt, true, 429, kQuota,
+     R"(limit "5 per minute by ip" (5 per 60 s) of route "login" admits nothing; waiting does not help)"},
+    {Verdict::limited, Rung::share, Reason::over_share, 3s, false, 429, kQuota,
+     R"(limit "5 per minute by ip" (5 per 60 s) of route "login" cannot be checked for the moment, and the part of it that is left here is used up)"},
+    {Verdict::refused, Rung::share, Reason::over_share, std::nullopt, false, 503, kReduced,
+     R"(limit "5 per minute by ip" (5 per 60 s) of route "login" cannot be checked for the moment, and the part of it that is left here cannot hold this request)"},
+    {Verdict::refused, Rung::policy, Reason::over_ceiling, 1s, false, 503, kReduced,
+     R"(the limits of route "login" cannot be checked for the moment, and the ceiling for that time is reached)"},
+    {Verdict::refused, Rung::policy, Reason::store_unavailable, 1s, false, 503, kReduced,
+     R"(limit "5 per minute by ip" (5 per 60 s) of route "login" cannot be checked for the moment, and its policy refuses what it cannot check)"},
+    {Verdict::refused, Rung::policy, Reason::keys_exhausted, 1s, false, 503, kReduced,
+     R"(limit "5 per minute by ip" (5 per 60 s) of route "login" cannot be counted for the moment: every counter is in use)"},
+    {Verdict::refused, Rung::policy, Reason::unmatched_request, std::nullopt, false, 503,
+     "about:blank",
+     "no route of the policy matches this request, and the policy refuses such requests"},
+    {Verdict::refused, Rung::policy, Reason::unknown_route, std::nullopt, false, 404, "about:blank",
+     "the policy has no such route"},
+    {Verdict::refused, Rung::policy, Reason::missing_value, std::nullopt, false, 400, "about:blank",
+     R"(limit "5 per minute by ip" (5 per 60 s) of route "login" needs a value that the request lacks)"},
+    {Verdict::refused, Rung::policy, Reason::invalid_request, std::nullopt, false, 400,
+     "about:blank", "the request is outside the stated bounds"},
+};
+
+Decision decision_of(const Case& c) {
+  Decision d;
+  d.verdict = c.verdict;
+  d.rung = c.rung;
+  d.reason = c.reason;
+  d.retry_after = c.retry_after;
+  d.route = "login";
+  RuleReport denying;
+  denying.rule = "5 per minute by ip";
+  denying.limit = denying.burst = 5;
+  denying.period = 60s;
+  denying.fits = false;
+  denying.never_fits = c.never;
+  denying.retry_after = c.retry_after;
+  d.add({.rule = "passes", .limit = 100, .period = 1h, .remaining = 1});
+  d.add(denying);
+  d.add({.rule = "trial", .limit = 1, .period = 1h, .fits = false, .shadow = true});
+  return d;
+}
+
+// A denial that told of another limit, or of none, sent people after the wrong one.
+TEST(Problem, NamesTheLimitThatDenied) {
+  for (const Case& c : kCases) {
+    std::string text;
+    append_problem(text, decision_of(c));
+    const auto body = nlohmann::json::parse(text, nullptr, false);
+    ASSERT_FALSE(body.is_discarded()) << text;
+    EXPECT_EQ(body["status"], c.status) << c.detail;
+    EXPECT_EQ(body["type"], c.type) << c.detail;
+    EXPECT_EQ(body["detail"], c.detail);
+    EXPECT_FALSE(std::string(body["title"]).empty());
+    EXPECT_EQ(body["verdict"], to_string(c.verdict));
+    EXPECT_EQ(body["reason"], to_string(c.reason));
+    EXPECT_EQ(body["violated-policies"], nlohmann::json::array({"5 per minute by ip"}));
+  }
+}
+
+TEST(Problem, IsOneObjectWithTheDecisionInside) {
+  Decision d;
+  d.verdict = Verdict::limited;
+  d.rung = Rung::store;
+  d.reason = Reason::over_limit;
+  d.retry_after = 12s;
+  d.route = "log\"in";
+  d.add({.rule = "a\\b",
+         .limit = 5,
+         .period = 60s,
+         .burst = 5,
+         .fits = false,
+         .remaining = 0,
+         .retry_after = 12s});
+  std::string text;
+  append_problem(text, d);
+  EXPECT_EQ(text,
+            R"({"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",)"
+            R"("title":"The quota for these requests is used up","status":429,)"
+            R"("detail":"limit \"a\\b\" (5 per 60 s) of route \"log\"in\" is used up; )"
+            R"(it has room for this request in 12 s if nothing else is asked",)"
+            R"("verdict":"limited","rung":"store","reason":"over_limit","route":"log\"in",)"
+            R"("retry_after_ms":12000,"rules":[{"rule":"a\\b","limit":5,"period_ms":60000,)"
+            R"("remaining":0,"retry_after_ms":12000,"fits":false}],"violated-policies":["a\\b"]})");
+  EXPECT_TRUE(nlohmann::json::accept(text));
+}
+
+TEST(Problem, DescribesMalformedRequests) {
+  for (const int status : {400, 404, 405, 408, 411, 413, 414, 415, 417, 431, 500, 501, 503, 505}) {
+    std::string text;
+    append_problem(text, status, "a \"reason\"");
+    const auto body = nlohmann::json::parse(text, nullptr, false);
+    ASSERT_FALSE(body.is_discarded()) << text;
+    EXPECT_EQ(body["type"], "about:blank");
+    EXPECT_EQ(body["title"], status_phrase(status));
+    EXPECT_FALSE(std::string(body["title"]).empty()) << status;
+    EXPECT_EQ(body["status"], status);
+    EXPECT_EQ(body["detail"], "a \"reason\"");
+  }
+}
+
+}  // namespace
+}  // namespace weir::render

@@ -1,0 +1,113 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "server/grpc/service.h"
+#include "server/grpc/status.h"
+#include "weir/clock.h"
+
+struct nghttp2_session_callbacks;
+struct nghttp2_option;
+
+namespace weir::server::grpc {
+
+struct Call;
+
+// What one connection may make us hold or do.
+struct SessionLimits {
+  // Most calls open at once; more are refused with REFUSED_STREAM, which a client may retry.
+  std::uint32_t max_calls = 1024;
+  // Longest message. Longer ones are refused without being read.
+  std::uint32_t max_message_bytes = 4U << 20U;
+  // Most bytes of incomplete messages, over all calls.
+  std::uint32_t max_partial_bytes = 8U << 20U;
+  // Longest header list of one call, names and values; more ends the connection.
+  std::uint32_t max_header_bytes = 256U << 10U;
+  // Frames that ask for work and bring nothing (PING, SETTINGS, PRIORITY, WINDOW_UPDATE, empty DATA
+  // or CONTINUATION): at most `control_burst` at once and `control_per_second` after that. A
+  // finished call gives four back, for the frames that honest clients send with it.
+  std::uint32_t control_burst = 2'000;
+  std::uint32_t control_per_second = 500;
+  // Calls that the peer gives up before they are answered. A finished call gives one back.
+  std::uint32_t reset_burst = 5'000;
+  std::uint32_t reset_per_second = 500;
+  // Bytes waiting to be sent above which nothing more is read.
+  std::size_t output_high_water = 256U << 10U;
+  // How long the preface, an incomplete request or an answer that the peer does not take may stand
+  // still.
+  Nanos stall{std::chrono::seconds(30)};
+  // After the notice of a drain, how long calls in flight on the wire are still taken.
+  Nanos drain_notice{std::chrono::milliseconds(500)};
+};
+
+// Why a session was ended by us.
+enum class Fault : std::uint8_t {
+  none,
+  not_http2,      // the first bytes are not HTTP/2's preface
+  protocol,       // a frame broke the rules of HTTP/2
+  control_flood,  // more control frames than allowed
+  reset_flood,    // more abandoned calls than allowed
+  header_flood,   // a header list longer than allowed, or too many continuations
+  out_of_memory,
+};
+inline constexpr std::size_t kFaults = 7;
+std::string_view to_string(Fault fault) noexcept;
+
+struct SessionCounters {
+  std::uint64_t sessions = 0;
+  std::uint64_t sessions_open = 0;
+  std::uint64_t calls_open = 0;
+  std::array<std::uint64_t, kCodes> finished{};  // by Code
+  std::uint64_t abandoned = 0;                   // by the caller, before they were finished
+  std::uint64_t http_errors = 0;                 // requests that are not gRPC's: 405, 415
+  std::array<std::uint64_t, kFaults> faults{};   // by Fault
+};
+
+// What the sessions of one lane share: the services, the bounds, the counters and spare room.
+//
+// Threads:     belongs to one lane.
+class Engine {
+ public:
+  explicit Engine(SessionLimits limits = {});
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  ~Engine();
+
+  // Adds the methods of a service, which outlives the engine. Requires: no session yet.
+  void add(Service& service);
+
+  struct Target {
+    Service* service = nullptr;
+    const Method* method = nullptr;
+    std::size_t index = 0;
+  };
+  // Finds a method by its path; Target::service is null where there is none.
+  Target find(std::string_view path) const noexcept;
+
+  const SessionLimits& limits() const noexcept { return limits_; }
+  SessionCounters& counters() noexcept { return counters_; }
+  const SessionCounters& counters() const noexcept { return counters_; }
+
+ private:
+  friend class Session;
+
+  // Calls are kept for reuse with the room that they have grown, up to kSpareCalls.
+  static constexpr std::size_t kSpareCalls = 4096;
+  std::unique_ptr<Call> acquire();
+  void recycle(std::unique_ptr<Call> call);
+
+  SessionLimits limits_;
+  SessionCounters counters_;
+  std::vector<Target> targets_;
+  std::vector<std::unique_ptr<Call>> spare_;
+  nghttp2_session_callbacks* callbacks_ = nullptr;
+  nghttp2_option* option_ = nullptr;
+};
+
+}  // namespace weir::server::grpc
