@@ -52,13 +52,13 @@ std::string_view to_string(Verdict verdict);
 std::string_view to_string(Rung rung);
 std::string_view to_string(Reason reason);
 
-// Which counter was charged and when: what a refund needs. Opaque to callers.
+// Which counter was charged, and the receipt: what a refund needs. Opaque to callers.
 struct Charge {
   std::uint64_t key_hi = 0;
   std::uint64_t key_lo = 0;
   std::uint64_t identity = 0;
   std::uint64_t units = 0;  // 0: nothing was charged
-  Instant at{};
+  Instant receipt{};        // limit::Step::receipt() of the step that charged
 };
 
 // What one rule said. Numbers that are not known are absent, never zero.

@@ -16,7 +16,7 @@ using weir::KeyDigest;
 enum class Op : std::uint8_t {
   take,    // all or nothing with the other counters of the ask; cost 0 is a probe and never writes
   drain,   // after the fact: takes what is left, never denies the others
-  refund,  // gives back what was charged at `charged_at`
+  refund,  // gives back what was charged under `receipt`
   reset,   // forgets the counter
 };
 
@@ -34,7 +34,7 @@ struct Counter {
   // The policy load that `numbers` come from, counted from 1. Where a counter was kept under other
   // numbers, the newer load's hold: an ask of an older load is answered under them.
   std::uint32_t generation = 0;
-  Instant charged_at{};  // refund only
+  Instant receipt{};  // refund only: Step::receipt() of the charge
 };
 
 // What the store found for one counter.

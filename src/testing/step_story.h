@@ -42,11 +42,15 @@ class Story {
     return *this;
   }
 
-  Story& allowed(std::uint32_t remaining) { return expect(limit::Outcome::allowed, remaining, Nanos(0)); }
+  Story& allowed(std::uint32_t remaining) {
+    return expect(limit::Outcome::allowed, remaining, Nanos(0));
+  }
   Story& limited(std::uint32_t remaining, Nanos retry) {
     return expect(limit::Outcome::limited, remaining, retry);
   }
-  Story& never(std::uint32_t remaining) { return expect(limit::Outcome::never_fits, remaining, Nanos(0)); }
+  Story& never(std::uint32_t remaining) {
+    return expect(limit::Outcome::never_fits, remaining, Nanos(0));
+  }
   Story& resets_after(Nanos wait) {
     EXPECT_EQ(Nanos(step_.reset_after_ns).count(), wait.count()) << where();
     return *this;
