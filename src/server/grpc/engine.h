@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -59,14 +60,30 @@ enum class Fault : std::uint8_t {
 inline constexpr std::size_t kFaults = 7;
 std::string_view to_string(Fault fault) noexcept;
 
+// A number that its lane alone changes and any thread may read.
+class LaneCounter {
+ public:
+  void add(std::int64_t count = 1) noexcept {
+    value_.store(value_.load(std::memory_order_relaxed) + static_cast<std::uint64_t>(count),
+                 std::memory_order_relaxed);
+  }
+  std::uint64_t get() const noexcept { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint64_t> value_{0};
+};
+
 struct SessionCounters {
-  std::uint64_t sessions = 0;
-  std::uint64_t sessions_open = 0;
-  std::uint64_t calls_open = 0;
-  std::array<std::uint64_t, kCodes> finished{};  // by Code
-  std::uint64_t abandoned = 0;                   // by the caller, before they were finished
-  std::uint64_t http_errors = 0;                 // requests that are not gRPC's: 405, 415
-  std::array<std::uint64_t, kFaults> faults{};   // by Fault
+  LaneCounter sessions;
+  LaneCounter sessions_open;
+  LaneCounter calls_open;
+  std::array<LaneCounter, kCodes> finished{};  // by Code
+  LaneCounter abandoned;                       // by the caller, before they were finished
+  LaneCounter http_errors;                     // requests that are not gRPC's: 405, 415
+  std::array<LaneCounter, kFaults> faults{};   // by Fault
+
+  LaneCounter& fault(Fault fault) noexcept { return faults[static_cast<std::size_t>(fault)]; }
+  LaneCounter& code(Code code) noexcept { return finished[static_cast<std::size_t>(code)]; }
 };
 
 // What the sessions of one lane share: the services, the bounds, the counters and spare room.

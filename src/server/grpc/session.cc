@@ -76,8 +76,9 @@ void FrameBudget::give(std::uint32_t count) noexcept {
   left_ = std::min(burst_, left_ + count);
 }
 
-Session::Session(Engine& engine, MonoTime now)
+Session::Session(Engine& engine, MonoTime now, Waker* waker)
     : engine_(engine),
+      waker_(waker),
       now_(now),
       began_(now),
       control_(engine.limits().control_burst, engine.limits().control_per_second, now),
@@ -92,21 +93,23 @@ Session::Session(Engine& engine, MonoTime now)
   }};
   nghttp2_submit_settings(http2_, NGHTTP2_FLAG_NONE, settings.data(), settings.size());
   nghttp2_session_set_local_window_size(http2_, NGHTTP2_FLAG_NONE, 0, kConnectionWindow);
-  ++engine_.counters_.sessions;
-  ++engine_.counters_.sessions_open;
+  engine_.counters_.sessions.add();
+  engine_.counters_.sessions_open.add();
 }
 
 Session::~Session() {
   while (first_ != nullptr) close(*first_);
   nghttp2_session_del(http2_);
-  --engine_.counters_.sessions_open;
+  engine_.counters_.sessions_open.add(-1);
 }
 
 bool Session::feed(std::string_view bytes, MonoTime now) {
   now_ = now;
   if (over_) return false;
+  attended_ = true;
   const auto taken = nghttp2_session_mem_recv(
       http2_, reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+  attended_ = false;
   if (taken < 0) {
     if (fault_ == Fault::none) {
       const Fault fault = fault_of(static_cast<int>(taken));
@@ -146,7 +149,7 @@ void Session::notice_end() {
   over_ = true;
   if (drained_) return;
   fault_ = Fault::protocol;
-  ++engine_.counters_.faults[static_cast<std::size_t>(fault_)];
+  engine_.counters_.fault(fault_).add();
 }
 
 bool Session::wants_write() const noexcept {
@@ -161,7 +164,7 @@ bool Session::finished() const noexcept {
 int Session::fail(Fault fault, std::uint32_t http2_error) {
   if (fault_ == Fault::none) {
     fault_ = fault;
-    ++engine_.counters_.faults[static_cast<std::size_t>(fault)];
+    engine_.counters_.fault(fault).add();
     farewell_ = goaway(highest_, http2_error);
   }
   over_ = true;
@@ -217,6 +220,10 @@ void Session::sweep(MonoTime now) {
   if (draining_ && now - drain_at_ > engine_.limits().drain_notice) finish_drain();
 }
 
+void Session::wake() {
+  if (waker_ != nullptr && !attended_) waker_->wake();
+}
+
 Call* Session::find(CallId id) const noexcept {
   if (broken_) return nullptr;
   return static_cast<Call*>(nghttp2_session_get_stream_user_data(http2_, id));
@@ -240,6 +247,7 @@ void Session::flush(CallId id) {
   if (call == nullptr || call->finished || call->out.empty()) return;
   call->progress = now_;
   respond(*call);
+  wake();
 }
 
 void Session::finish(CallId id, Code code, std::string_view message) {
@@ -252,12 +260,13 @@ void Session::finish(CallId id, Code code, std::string_view message) {
   if (!message.empty()) call->message = percent_encode(message);
   control_.give(4);
   resets_.give(1);
-  ++engine_.counters_.finished[static_cast<std::size_t>(code)];
+  engine_.counters_.code(code).add();
   if (call->out.empty() && !call->responded) {
     respond_trailers_only(*call);
   } else {
     respond(*call);
   }
+  wake();
 }
 
 std::size_t Session::unsent(CallId id) const noexcept {

@@ -35,6 +35,13 @@ class FrameBudget {
   MonoTime filled_;
 };
 
+// Hears that a session has something to send that did not come of feed(), sweep() or drain().
+class Waker {
+ public:
+  virtual ~Waker() = default;
+  virtual void wake() = 0;
+};
+
 // One HTTP/2 connection with gRPC calls on it, without its socket: bytes go in by feed(), messages
 // go to the services, bytes come out by pull().
 //
@@ -42,7 +49,8 @@ class FrameBudget {
 // Threads:     belongs to its engine's lane.
 class Session {
  public:
-  Session(Engine& engine, MonoTime now);
+  // `waker` outlives the session; null where nothing is answered later.
+  Session(Engine& engine, MonoTime now, Waker* waker = nullptr);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   // Calls that are not finished are told to their services as gone.
@@ -113,7 +121,10 @@ class Session {
   void link(Call& call) noexcept;
   void unlink(Call& call) noexcept;
 
+  void wake();
+
   Engine& engine_;
+  Waker* waker_;
   nghttp2_session* http2_ = nullptr;
   MonoTime now_;
   MonoTime began_;
@@ -127,9 +138,10 @@ class Session {
   CallId highest_ = 0;
   std::string farewell_;  // sent after everything else
   Fault fault_ = Fault::none;
-  bool greeted_ = false;  // the peer's SETTINGS arrived
-  bool over_ = false;     // nothing more is read
-  bool broken_ = false;   // the HTTP/2 library may not be asked any more
+  bool attended_ = false;  // the connection's side is inside, and will pull
+  bool greeted_ = false;   // the peer's SETTINGS arrived
+  bool over_ = false;      // nothing more is read
+  bool broken_ = false;    // the HTTP/2 library may not be asked any more
   bool draining_ = false;
   bool drained_ = false;  // the final GOAWAY is queued
   MonoTime drain_at_{};

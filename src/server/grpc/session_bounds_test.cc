@@ -233,7 +233,7 @@ TEST_F(SessionBounds, HoldsNoMoreIncompleteMessagesThanAllowed) {
     most = std::max(most, session.partial_bytes());
   }
   EXPECT_LE(most, 10'000U);
-  EXPECT_EQ(engine().counters().finished[static_cast<std::size_t>(Code::resource_exhausted)], 5U);
+  EXPECT_EQ(engine().counters().code(Code::resource_exhausted).get(), 5U);
 }
 
 TEST_F(SessionBounds, ASlowReaderHoldsNoMoreThanItsCalls) {

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "server/grpc/service.h"
+
+namespace weir::server::grpc {
+
+// grpc.reflection.v1 and v1alpha, so that tools such as grpcurl can list and call what is served.
+//
+// Guarantees:  text that our messages hold as bytes is described as the string that the published
+//              contract says, so tools take and show it as text.
+class ReflectionService final : public Service {
+ public:
+  // `services`: the full names of what is served, this one included.
+  explicit ReflectionService(std::vector<std::string> services);
+
+  std::span<const Method> methods() const noexcept override;
+  void on_message(Session& session, const CallContext& call, std::string_view message) override;
+
+ private:
+  // A peer that asks and does not read is let go of beyond so many unread bytes.
+  static constexpr std::size_t kMostUnread = 1U << 20U;
+
+  std::vector<std::string> services_;
+};
+
+}  // namespace weir::server::grpc
