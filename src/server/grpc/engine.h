@@ -108,8 +108,9 @@ class Engine {
   Target find(std::string_view path) const noexcept;
 
   const SessionLimits& limits() const noexcept { return limits_; }
-  SessionCounters& counters() noexcept { return counters_; }
-  const SessionCounters& counters() const noexcept { return counters_; }
+  SessionCounters& counters() noexcept { return *counters_; }
+  // For a reader that outlives the engine.
+  std::shared_ptr<const SessionCounters> shared_counters() const noexcept { return counters_; }
 
  private:
   friend class Session;
@@ -120,7 +121,7 @@ class Engine {
   void recycle(std::unique_ptr<Call> call);
 
   SessionLimits limits_;
-  SessionCounters counters_;
+  std::shared_ptr<SessionCounters> counters_ = std::make_shared<SessionCounters>();
   std::vector<Target> targets_;
   std::vector<std::unique_ptr<Call>> spare_;
   nghttp2_session_callbacks* callbacks_ = nullptr;

@@ -93,14 +93,14 @@ Session::Session(Engine& engine, MonoTime now, Waker* waker)
   }};
   nghttp2_submit_settings(http2_, NGHTTP2_FLAG_NONE, settings.data(), settings.size());
   nghttp2_session_set_local_window_size(http2_, NGHTTP2_FLAG_NONE, 0, kConnectionWindow);
-  engine_.counters_.sessions.add();
-  engine_.counters_.sessions_open.add();
+  engine_.counters().sessions.add();
+  engine_.counters().sessions_open.add();
 }
 
 Session::~Session() {
   while (first_ != nullptr) close(*first_);
   nghttp2_session_del(http2_);
-  engine_.counters_.sessions_open.add(-1);
+  engine_.counters().sessions_open.add(-1);
 }
 
 bool Session::feed(std::string_view bytes, MonoTime now) {
@@ -149,7 +149,7 @@ void Session::notice_end() {
   over_ = true;
   if (drained_) return;
   fault_ = Fault::protocol;
-  engine_.counters_.fault(fault_).add();
+  engine_.counters().fault(fault_).add();
 }
 
 bool Session::wants_write() const noexcept {
@@ -164,7 +164,7 @@ bool Session::finished() const noexcept {
 int Session::fail(Fault fault, std::uint32_t http2_error) {
   if (fault_ == Fault::none) {
     fault_ = fault;
-    engine_.counters_.fault(fault).add();
+    engine_.counters().fault(fault).add();
     farewell_ = goaway(highest_, http2_error);
   }
   over_ = true;
@@ -260,7 +260,7 @@ void Session::finish(CallId id, Code code, std::string_view message) {
   if (!message.empty()) call->message = percent_encode(message);
   control_.give(4);
   resets_.give(1);
-  engine_.counters_.code(code).add();
+  engine_.counters().code(code).add();
   if (call->out.empty() && !call->responded) {
     respond_trailers_only(*call);
   } else {

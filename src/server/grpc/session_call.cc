@@ -59,7 +59,7 @@ void Session::close(Call& call) {
   unlink(call);
   partial_bytes_ -= call.partial;
   if (!call.finished) {
-    engine_.counters_.abandoned.add();
+    engine_.counters().abandoned.add();
     if (call.service != nullptr && call.dispatched) call.service->on_gone(*this, call.context);
   }
   engine_.recycle(std::unique_ptr<Call>(&call));
@@ -70,14 +70,14 @@ void Session::link(Call& call) noexcept {
   (last_ != nullptr ? last_->next : first_) = &call;
   last_ = &call;
   ++open_calls_;
-  engine_.counters_.calls_open.add();
+  engine_.counters().calls_open.add();
 }
 
 void Session::unlink(Call& call) noexcept {
   (call.previous != nullptr ? call.previous->next : first_) = call.next;
   (call.next != nullptr ? call.next->previous : last_) = call.previous;
   --open_calls_;
-  engine_.counters_.calls_open.add(-1);
+  engine_.counters().calls_open.add(-1);
 }
 
 int Session::on_header(Call& call, std::string_view name, std::string_view value) {
@@ -184,7 +184,7 @@ void Session::settle_partial(Call& call) {
 
 void Session::respond_http(Call& call, std::string_view status) {
   call.finished = true;
-  engine_.counters_.http_errors.add();
+  engine_.counters().http_errors.add();
   const std::array<nghttp2_nv, 1> headers = {fixed(":status", status)};
   nghttp2_submit_response(http2_, call.context.id, headers.data(), headers.size(), nullptr);
 }

@@ -1,0 +1,11 @@
+#include "guard/rate_limiter.h"
+
+namespace weir::guard {
+
+void RateLimitAnswer::clear() {
+  decision = Decision();
+  statuses.clear();
+  refuse_as_error = false;
+}
+
+}  // namespace weir::guard
