@@ -41,7 +41,7 @@ constexpr std::array<Rung, 5> kRungValues = {Rung::store, Rung::known, Rung::sha
 
 constexpr std::array<std::string_view, kHttpBounds> kHttpBoundNames = {
     "connections", "header_bytes", "target_bytes", "body_bytes",
-    "idle_time",   "receive_time", "send_time",    "pipelined"};
+    "idle_time",   "receive_time", "send_time"};
 
 // Pairs that a healthy process shows from its first scrape on, so that rates have a start.
 bool always_shown(Verdict verdict, Rung rung) {

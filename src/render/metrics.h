@@ -27,9 +27,8 @@ enum class HttpBound : std::uint8_t {
   idle_time,     // nothing came on a kept connection
   receive_time,  // the request came too slowly
   send_time,     // the client did not take its answer
-  pipelined,     // too many requests ahead of their answers
 };
-inline constexpr std::size_t kHttpBounds = 8;
+inline constexpr std::size_t kHttpBounds = 7;
 
 // Counts decisions and whatever else is worth a number, and says it all at a scrape. The names of
 // Weir's metrics stand in metrics.cc and nowhere else; docs/reference/metrics.md explains them.
