@@ -1,0 +1,68 @@
+#include "server/http/check_handler.h"
+
+#include <optional>
+#include <utility>
+
+#include "server/lane.h"
+
+namespace weir::server::http {
+
+// One question to the Guard. Its answer comes inside check_async, or later, from any thread.
+struct CheckHandler::Call {
+  Lane& lane;
+  Decision decision;
+  bool asking = false;    // check_async has not returned; the lane's thread alone looks at it
+  bool answered = false;  // before it returned
+  std::optional<Later> later;
+
+  explicit Call(Lane& in) : lane(in) {}
+
+  void done(Decision found) {
+    decision = std::move(found);
+    if (lane.in_thread() && asking) {
+      answered = true;
+      return;
+    }
+    std::shared_ptr<Call> kept(this);
+    lane.post(
+        [kept] { kept->later->send([&](Responder& answer) { answer.decision(kept->decision); }); });
+  }
+};
+
+CheckHandler::CheckHandler(Guard& guard, Lane& lane) : guard_(guard), lane_(lane) {}
+CheckHandler::~CheckHandler() = default;
+
+void CheckHandler::handle(const Request& request, Exchange& exchange) {
+  if (request.path() != "/v1/check") {
+    return exchange.problem(404, "There is nothing here; POST /v1/check decides.");
+  }
+  if (request.method != "POST") return exchange.method_not_allowed("POST");
+  if (const auto fault = body_.read(request.body)) {
+    return exchange.problem(400, *fault);
+  }
+  check(exchange);
+}
+
+void CheckHandler::check(Exchange& exchange) {
+  if (body_.by_request) {
+    const HttpRequest request{
+        .method = body_.method, .target = body_.path, .peer = body_.peer, .headers = body_.headers};
+    return exchange.decision(guard_.check_request(request, CheckOptions{.cost = body_.cost}));
+  }
+  if (spare_ == nullptr) spare_ = std::make_unique<Call>(lane_);
+  Call* const call = spare_.release();
+  call->asking = true;
+  call->answered = false;
+  guard_.check_async(body_.route, body_.descriptors, CheckOptions{.cost = body_.cost},
+                     [call](Decision decision) { call->done(std::move(decision)); });
+  call->asking = false;
+  if (!call->answered) {
+    // The answer, if it is there already, waits in the lane's queue behind us.
+    call->later.emplace(exchange.later());
+    return;
+  }
+  exchange.decision(call->decision);
+  spare_.reset(call);
+}
+
+}  // namespace weir::server::http
