@@ -21,7 +21,7 @@ Placed place(const Numbers& numbers, const State& state, Instant now) {
   Placed placed;
   placed.now_ns = instant_ns(now);
   placed.window = window_of(numbers, placed.now_ns);
-  if (state.time_ns < placed.window.start_ns || state.current == 0) return placed;
+  if (state.time_ns < placed.window.start_ns) return placed;
   placed.used = state.current;
   if (state.time_ns == placed.window.start_ns) return placed;
   if (state.time_ns > placed.now_ns && state.time_ns - placed.now_ns <= kBackstepNs) {

@@ -81,8 +81,8 @@ Step gcra_refund(const Numbers& numbers, const State& state, Instant now, std::u
   const std::uint64_t back = std::min({standing, charged, level});
   Step step;
   step.outcome = Outcome::allowed;
-  step.next = reached;
-  step.next.time_ns -= static_cast<std::int64_t>(back);
+  step.next = state;
+  if (back > 0) step.next.time_ns = reached.time_ns - static_cast<std::int64_t>(back);
   step.remaining = units_left(numbers, level - back);
   step.reset_after_ns = static_cast<std::int64_t>(level - back);
   return step;

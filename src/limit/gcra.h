@@ -35,7 +35,7 @@ inline Step gcra_take(const Numbers& numbers, const State& state, Instant now,
   const auto interval = static_cast<std::uint64_t>(numbers.interval_ns);
   const auto tolerance = static_cast<std::uint64_t>(numbers.tolerance_ns);
   const std::uint64_t used = gcra_level(state, now_ns);
-  std::uint64_t level = used + ask * interval;  // < 2^63 + 2^60
+  std::uint64_t level = used + ask * interval;  // < 2^63 + 2^61
   if (level > tolerance) [[unlikely]]
     return gcra_denied(numbers, state, now, cost);
   Step step;

@@ -108,16 +108,6 @@ std::uint32_t mixed(std::uint32_t x) {
   return x;
 }
 
-std::uint32_t stamp_of(const Numbers& n) {
-  std::uint32_t rule = mixed(static_cast<std::uint32_t>(n.algorithm) * 256U +
-                             static_cast<std::uint32_t>(n.calendar) + 1U);
-  rule = mixed(rule ^ n.calendar_count);
-  rule = mixed(rule ^ static_cast<std::uint32_t>(n.period_ns));
-  rule = mixed(rule ^ static_cast<std::uint32_t>(n.period_ns >> 32));
-  const std::uint32_t stamp = mixed(n.limit ^ rule) ^ mixed(n.burst ^ n.limit);
-  return stamp == 0 ? 1 : stamp;
-}
-
 Result<std::int64_t> checked_calendar(const Request& request) {
   const Period& period = request.period;
   if (request.algorithm != Algorithm::fixed_window) {
@@ -179,7 +169,7 @@ std::optional<Error> set_gcra(Numbers& numbers) {
     const std::int64_t most = kMaxToleranceNs / numbers.interval_ns;
     return refuse("a burst of " + std::to_string(numbers.burst) + " at " +
                   rate_text(numbers.limit, numbers.period_ns) +
-                  " would take longer than 36 years to be available again; the burst must be at "
+                  " would take longer than 18 years to be available again; the burst must be at "
                   "most " +
                   std::to_string(most));
   }
@@ -189,6 +179,16 @@ std::optional<Error> set_gcra(Numbers& numbers) {
 }
 
 }  // namespace
+
+std::uint32_t stamp_of(const Numbers& n) noexcept {
+  std::uint32_t rule = mixed(static_cast<std::uint32_t>(n.algorithm) * 256U +
+                             static_cast<std::uint32_t>(n.calendar) + 1U);
+  rule = mixed(rule ^ n.calendar_count);
+  rule = mixed(rule ^ static_cast<std::uint32_t>(n.period_ns));
+  rule = mixed(rule ^ static_cast<std::uint32_t>(n.period_ns >> 32));
+  const std::uint32_t stamp = mixed(n.limit ^ rule) ^ mixed(n.burst ^ n.limit);
+  return stamp == 0 ? 1 : stamp;
+}
 
 Result<Numbers> Numbers::make(const Request& request) {
   if (auto fault = fault_in_units(request)) return *std::move(fault);

@@ -64,11 +64,14 @@ struct Numbers {
   //              than ten years; a calendar on another algorithm than fixed_window, or with a
   //              length that is not its own; a gcra rate that rounding to whole nanoseconds would
   //              change by more than 0.1 % (names the nearest rates on both sides that are not); a
-  //              burst that takes longer than 36 years to be emitted again.
+  //              burst that takes longer than 18 years to be emitted again.
   static Result<Numbers> make(const Request& request);
 
   friend bool operator==(const Numbers&, const Numbers&) = default;
 };
+
+// The stamp of numbers whose other fields are set: see Numbers::stamp.
+std::uint32_t stamp_of(const Numbers& numbers) noexcept;
 
 // "5 per minute", "10 per 30 seconds", "100 per month": in the units a person would say. A month
 // or year is one of the calendar; of fixed length, they are 30 and 365 days.

@@ -12,8 +12,9 @@ namespace weir::limit {
 // longest burst on top, every sum of a step then stays inside 63 bits: nothing can wrap.
 inline constexpr std::int64_t kLastInstantNs = std::int64_t{1} << 62;
 
-// Longest time in which a full burst may be emitted again, about 36 years: see kLastInstantNs.
-inline constexpr std::int64_t kMaxToleranceNs = std::int64_t{1} << 60;
+// Longest time in which a full burst may be emitted again, about 18 years; a part of a limit may
+// take up to four times as long (parts.h).
+inline constexpr std::int64_t kMaxToleranceNs = std::int64_t{1} << 59;
 
 // Longest period: ten years of 366 days.
 inline constexpr std::int64_t kMaxPeriodNs = std::int64_t{3660} * 86'400 * 1'000'000'000;

@@ -126,14 +126,20 @@ void charge(LogState& state, const Seen& seen, std::uint32_t units) {
   }
 }
 
-Step after_charge(const Numbers& numbers, const LogState& state, const Seen& seen) {
-  const Standing standing{state.first, state.used};
-  Step step;
-  step.outcome = Outcome::allowed;
-  step.next.time_ns = seen.at_ns;
-  step.remaining = units_left(numbers, standing.used);
-  step.reset_after_ns = reset_after(numbers, state, seen, standing);
-  return step;
+// The entry of the charge made at `time_ns`, where it is not over.
+LogEntry* standing_entry(const Numbers& numbers, LogState& state, const Seen& seen,
+                         std::int64_t time_ns) {
+  const Standing standing = standing_at(numbers, state, seen);
+  const auto begin = state.entries.begin() + static_cast<std::ptrdiff_t>(standing.first);
+  const auto entry = std::lower_bound(
+      begin, state.entries.end(), time_ns,
+      [](const LogEntry& e, std::int64_t wanted_ns) { return e.time_ns < wanted_ns; });
+  return entry != state.entries.end() && entry->time_ns == time_ns ? &*entry : nullptr;
+}
+
+void remove_if_empty(LogState& state, const LogEntry& entry) {
+  if (entry.units == 0)
+    state.entries.erase(state.entries.begin() + (&entry - state.entries.data()));
 }
 
 }  // namespace
@@ -151,40 +157,38 @@ Step log_peek(const Numbers& numbers, const LogState& state, Instant now,
 }
 
 Step log_take(const Numbers& numbers, LogState& state, Instant now, std::uint64_t cost) {
-  if (cost == 0) return log_peek(numbers, state, now, cost);
-  const Seen seen = settle(numbers, state, now);
-  if (cost > units_left(numbers, state.used)) {
-    return answer(numbers, state, seen, {state.first, state.used}, cost);
+  const Step found = log_peek(numbers, state, now, cost);
+  if (cost == 0) return found;
+  if (found.outcome != Outcome::allowed) {
+    if (see(state, now).stepped_back) settle(numbers, state, now);
+    return found;
   }
-  charge(state, seen, static_cast<std::uint32_t>(cost));
-  return after_charge(numbers, state, seen);
+  charge(state, settle(numbers, state, now), static_cast<std::uint32_t>(cost));
+  return found;
 }
 
 Step log_drain(const Numbers& numbers, LogState& state, Instant now, std::uint64_t cost) {
-  if (cost == 0) return log_peek(numbers, state, now, cost);
-  const Seen seen = settle(numbers, state, now);
-  const std::uint32_t left = units_left(numbers, state.used);
-  if (left > 0)
-    charge(state, seen, static_cast<std::uint32_t>(std::min<std::uint64_t>(cost, left)));
-  if (cost <= left) return after_charge(numbers, state, seen);
-  return answer(numbers, state, seen, {state.first, state.used}, cost);
+  const std::uint32_t left = log_peek(numbers, state, now, 0).remaining;
+  if (cost <= left || left == 0) return log_take(numbers, state, now, cost);
+  charge(state, settle(numbers, state, now), left);
+  return log_peek(numbers, state, now, cost);
 }
 
 Step log_refund(const Numbers& numbers, LogState& state, Instant now, std::uint64_t cost,
                 Instant receipt) {
-  const Seen seen = settle(numbers, state, now);
-  const std::int64_t charged_ns = instant_ns(receipt);
-  const auto begin = state.entries.begin() + static_cast<std::ptrdiff_t>(state.first);
-  const auto entry =
-      std::lower_bound(begin, state.entries.end(), charged_ns,
-                       [](const LogEntry& e, std::int64_t time_ns) { return e.time_ns < time_ns; });
-  if (entry != state.entries.end() && entry->time_ns == charged_ns) {
-    const auto back = static_cast<std::uint32_t>(std::min<std::uint64_t>(cost, entry->units));
-    entry->units -= back;
+  const Seen seen = see(state, now);
+  LogEntry* charged = nullptr;
+  if (!seen.stepped_back) charged = standing_entry(numbers, state, seen, instant_ns(receipt));
+  if (charged != nullptr) {
+    const auto back = static_cast<std::uint32_t>(std::min<std::uint64_t>(cost, charged->units));
+    charged->units -= back;
     state.used -= back;
-    if (entry->units == 0) state.entries.erase(entry);
+    state.last_seen_ns = seen.at_ns;
+    remove_if_empty(state, *charged);
   }
-  return after_charge(numbers, state, seen);
+  Step step = answer(numbers, state, seen, standing_at(numbers, state, seen), 0);
+  step.outcome = Outcome::allowed;
+  return step;
 }
 
 std::int64_t log_expires_at_ns(const Numbers& numbers, const LogState& state) noexcept {

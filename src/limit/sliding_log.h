@@ -24,21 +24,20 @@ struct LogState {
   std::vector<LogEntry> entries;  // those before `first` are over and await their removal
   std::size_t first = 0;
   std::uint64_t used = 0;         // units of the entries from `first` on
-  std::int64_t last_seen_ns = 0;  // latest instant of a step that was not a probe
+  std::int64_t last_seen_ns = 0;  // latest instant of a step that changed the log
 };
 
 // As the steps of step.h, on a log that is changed in place where the step is allowed. A charge
 // counts during [t, t + period): at t + period it is over. Step::next holds no state here, but
 // Step::receipt() is good.
 //
-// Guarantees:  at most limit units in every interval of one period, wherever it begins; on denial
-//              only entries that are over are dropped.
+// Guarantees:  at most limit units in every interval of one period, wherever it begins; a denial
+//              changes nothing, unless the clock was set back.
 // Time:        as take(): a `now` before the last seen instant counts as that instant; where it is
 //              more than a second before, the clock was set back and charges of the future count as
 //              charged now.
-// Cost:        O(1) amortised, allocation as vector has it; denials O(entries). log_peek, for cost
-// 0
-//              and for all-or-nothing asks, O(entries).
+// Cost:        O(1) amortised, allocation as vector has it; what does not fit is O(entries) until
+//              it would.
 Step log_take(const Numbers& numbers, LogState& state, Instant now, std::uint64_t cost);
 Step log_peek(const Numbers& numbers, const LogState& state, Instant now,
               std::uint64_t cost) noexcept;

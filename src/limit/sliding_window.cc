@@ -28,7 +28,6 @@ Placed place(const Numbers& numbers, const State& state, Instant now) {
     if (state.time_ns == placed.start_ns - numbers.period_ns) placed.previous = state.current;
     return placed;
   }
-  if (state.current == 0 && state.previous == 0) return placed;
   placed.current = state.current;
   placed.previous = state.previous;
   if (state.time_ns == placed.start_ns) return placed;
