@@ -76,7 +76,8 @@ void take_percent(FaultList& faults, MapReader& map, std::string_view field, std
   if (const auto at = map.get(field)) out = read_percent(faults, *at, least, 100).value_or(out);
 }
 
-void read_tls(FaultList& faults, const Value& at, const StoreUrl& url, StoreSpec& store) {
+void read_tls(FaultList& faults, const Value& at, const std::optional<StoreUrl>& url,
+              StoreSpec& store) {
   MapReader map(faults, at, "tls", {"ca", "cert", "key", "server_name"});
   if (!map.is_map()) return;
   StoreSpec::Tls tls;
@@ -87,7 +88,7 @@ void read_tls(FaultList& faults, const Value& at, const StoreUrl& url, StoreSpec
   if (map.has("cert") != map.has("key"))
     faults.add_silent(*at.node, at.path, "has a certificate or a key without the other",
                       "cert and key together");
-  if (!url.tls)
+  if (url && !url->tls)
     faults.add_silent(*at.node, at.path, "stands beside a URL without TLS",
                       "a URL that begins with rediss");
   store.tls = std::move(tls);
@@ -147,10 +148,11 @@ void read_prefix(FaultList& faults, MapReader& map, StoreSpec& store) {
                "1 to 64 letters, digits, and any of \"_-.:/\"");
 }
 
-void read_credentials(FaultList& faults, MapReader& map, const StoreUrl& url, StoreSpec& store) {
+void read_credentials(FaultList& faults, MapReader& map, const std::optional<StoreUrl>& url,
+                      StoreSpec& store) {
   take_text(faults, map, "username", store.username);
   take_text(faults, map, "password_file", store.password_file);
-  const bool in_url = !url.username.empty() || !url.password.empty();
+  const bool in_url = url && (!url->username.empty() || !url->password.empty());
   for (const std::string_view field : {"username", "password_file"})
     if (in_url && map.has(field))
       faults.add_silent(*map.at().node->find(field), map.path_of(field),
@@ -185,12 +187,10 @@ StoreSpec read_store(FaultList& faults, const Value& at) {
                  "tls", "prefix", "clock", "startup", "breaker", "recovery", "workers", "regions",
                  "known_keys", "max_keys"});
   if (!map.is_map()) return store;
-  StoreUrl url;
-  if (const auto value = map.get("url")) {
-    auto parsed = read_url(faults, *value, store.url);
-    if (!parsed) return store;
-    url = *std::move(parsed);
-  }
+  // A URL that cannot be read is no reason to hold back the other fields' faults: they are judged
+  // as if it were any store.
+  std::optional<StoreUrl> url = StoreUrl{};
+  if (const auto value = map.get("url")) url = read_url(faults, *value, store.url);
   if (const auto value = map.get("fallback")) {
     std::string text;
     if (read_url(faults, *value, text)) store.fallback_url = text;
@@ -216,7 +216,7 @@ StoreSpec read_store(FaultList& faults, const Value& at) {
   take_integer(faults, map, "regions", 1, 64, store.regions);
   take_integer(faults, map, "known_keys", 1'000, 100'000'000, store.known_keys);
   take_integer(faults, map, "max_keys", 1, 1'000'000'000, store.memory_keys);
-  warn_of_the_meaningless(faults, map, url);
+  if (url) warn_of_the_meaningless(faults, map, *url);
   return store;
 }
 

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "policy/field_reader.h"
 #include "policy/utf8.h"
 
 namespace weir::policy {
@@ -154,10 +155,19 @@ class TreeBuilder final : public YAML::EventHandler {
       abandon(mark, "is a merge key, which policy files do not have", "the fields written out");
     const auto [first, fresh] = parent.seen.emplace(key->text, key->line);
     if (!fresh)
-      faults_.add(mark.line + 1, mark.column + 1, key->text, "",
+      faults_.add(mark.line + 1, mark.column + 1, joined(path(), key->text), "",
                   "stands twice; the first one is on line " + std::to_string(first->second),
                   "each field once");
     parent.key = key;
+  }
+
+  // The path of the map that is open now.
+  std::string path() const {
+    std::string out;
+    for (std::size_t i = 0; i + 1 < open_.size(); ++i)
+      out = open_[i].key != nullptr ? joined(out, open_[i].key->text)
+                                    : indexed(out, open_[i].node->items.size());
+    return out;
   }
 
   YamlDocument& document_;
