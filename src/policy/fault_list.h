@@ -32,6 +32,7 @@ class FaultList {
 
   // Whether something stands against loading. Warnings do not.
   bool failed() const { return failed_; }
+  std::size_t size() const { return faults_.size() + left_out_; }
   const std::string& file() const { return file_; }
   // Every fault, by place.
   std::vector<Fault> sorted() const;

@@ -105,7 +105,7 @@ std::vector<MatchConflict> find_conflicts(const std::vector<Route>& routes) {
       each_method(match, [&](const std::string& method) {
         const auto [first, fresh] = seen.emplace(
             method + "\n" + match.host + "\n" + match.path + (match.prefix ? "*" : ""), i);
-        if (!fresh) out.push_back({first->second, i, described(match, method)});
+        if (!fresh) out.push_back({first->second, i, match.place, described(match, method)});
       });
   return out;
 }

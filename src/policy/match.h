@@ -64,6 +64,7 @@ class Matcher {
 struct MatchConflict {
   std::size_t first = 0;  // indices of routes
   std::size_t second = 0;
+  Place place;       // of the second match
   std::string what;  // "POST /login"
 };
 std::vector<MatchConflict> find_conflicts(const std::vector<Route>& routes);

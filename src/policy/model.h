@@ -74,6 +74,7 @@ struct Match {
   std::string path;                  // normalised; empty: any
   bool prefix = false;  // it ended in "*"; a path that ends in '/' also holds what stands before it
   std::string host;     // lower case; empty: any
+  Place place{};
 };
 
 // What happens to units that a settling route served beyond its share: dropped, billed later, or

@@ -29,6 +29,11 @@ std::optional<RuleDraft> read_short(const LimitScope& scope, const Value& at) {
   Problem problem;
   const auto parsed = parse_short_limit(at.node->text, problem);
   if (!parsed) {
+    // `[5 per minute by ip, user]` is two items to YAML.
+    Problem ignored;
+    if (parse_source(at.node->text, scope.inputs, ignored))
+      problem = {"is a source by itself: inside [ ] a ',' ends the limit before it",
+                 "quotes around the whole limit, or one limit a line"};
     scope.faults.add(*at.node, at.path, problem.what, problem.allowed);
     return std::nullopt;
   }

@@ -136,7 +136,7 @@ void read_default(FaultList& faults, MapReader& map, Model& model) {
 void check_matches(FaultList& faults, const Model& model) {
   for (const MatchConflict& conflict : find_conflicts(model.routes)) {
     const Route& second = model.routes[conflict.second];
-    faults.add(second.place.line, second.place.column, "routes." + second.name + ".match", "",
+    faults.add(conflict.place.line, conflict.place.column, "routes." + second.name + ".match", "",
                conflict.first == conflict.second ? "matches " + conflict.what + " twice"
                                                  : "matches " + conflict.what + ", as routes." +
                                                        model.routes[conflict.first].name + " does",

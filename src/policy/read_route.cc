@@ -83,14 +83,16 @@ void read_host(FaultList& faults, const Value& at, Match& match) {
 void read_match(const RouteScope& scope, const Value& at, Route& route) {
   MapReader map(scope.faults, at, "a match", {"method", "path", "host"});
   if (!map.is_map()) return;
-  Match match;
+  const std::size_t faults_before = scope.faults.size();
+  Match match{.place = {scope.faults.file(), at.node->line, at.node->column}};
   if (const auto value = map.get("method")) read_methods(scope.faults, *value, match);
   if (const auto value = map.get("path")) read_path(scope.faults, *value, match);
   if (const auto value = map.get("host")) read_host(scope.faults, *value, match);
   if (!map.has("method") && !map.has("path") && !map.has("host"))
     scope.faults.add_silent(*at.node, at.path, "matches nothing in particular",
                             "at least one of method, path and host");
-  route.matches.push_back(std::move(match));
+  // Half a match would fit requests that nobody meant.
+  if (scope.faults.size() == faults_before) route.matches.push_back(std::move(match));
 }
 
 void read_limits(const RouteScope& scope, const Value& at, Route& route) {

@@ -50,13 +50,17 @@ std::optional<limit::Numbers> build_numbers(const RuleDraft& draft, Algorithm al
                                             std::vector<DraftProblem>& problems) {
   const auto period = period_of(draft.per, algorithm);
   if (!period) {
-    problems.push_back({"per", "is longer than can be counted", "at most 292 years"});
+    problems.push_back({"per", "is longer than can be counted", "at most 10 years"});
     return std::nullopt;
   }
   auto numbers = limit::Numbers::make(limit::Request{
       .algorithm = algorithm, .limit = draft.requests, .period = *period, .burst = draft.burst});
   if (numbers) return *numbers;
-  problems.push_back({"requests", "cannot be held: " + numbers.error().message, ""});
+  const std::string& why = numbers.error().message;
+  const std::string_view field = why.starts_with("the period")            ? "per"
+                                 : why.find(" burst ") < why.find(" at ") ? "burst"
+                                                                          : "requests";
+  problems.push_back({field, "is refused: " + why, ""});
   return std::nullopt;
 }
 

@@ -80,9 +80,10 @@ Result<StoreHost> parse_host(std::string_view text, std::uint16_t default_port) 
   bool has_port = false;
   if (text.starts_with('[')) {
     const std::size_t end = text.find(']');
-    if (end == text.npos || !Address::parse(text.substr(1, end - 1)))
+    const std::string_view inside = text.substr(1, end == text.npos ? 0 : end - 1);
+    if (inside.find(':') == inside.npos || !Address::parse(inside))
       return wrong("has a bracket without an IPv6 address in it");
-    out.host = text.substr(1, end - 1);
+    out.host = inside;
     const std::string_view rest = text.substr(end + 1);
     if (!rest.empty() && rest.front() != ':') return wrong("has text after a bracketed address");
     has_port = !rest.empty();
