@@ -44,7 +44,8 @@ struct Counter {
 struct Finding {
   limit::Step step;
   Op op = Op::take;
-  bool charged = false;  // units of this ask were taken from this counter (take and drain only)
+  bool charged = false;     // units of this ask were taken from this counter (take and drain only)
+  std::uint64_t units = 0;  // how many: a drain takes what is left, which may be less than the cost
   // What a store of the caller's own did not say is not known: step's number means nothing then.
   bool remaining_known = true;
   bool retry_known = true;

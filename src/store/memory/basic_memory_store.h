@@ -1,0 +1,185 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <span>
+#include <utility>
+
+#include "limit/gcra.h"
+#include "store/local_store.h"
+#include "store/memory/item.h"
+#include "store/memory/key_budget.h"
+#include "store/memory/log_table.h"
+#include "store/memory/table.h"
+#include "store/memory/table_ask.h"
+
+namespace weir::store {
+
+// The memory store, with hooks at the named points of its protocol: see MemoryStore.
+template <class Hooks>
+class BasicMemoryStore {
+ public:
+  // Every so many asks of a thread look for expired counters in so many lines and log buckets.
+  static constexpr unsigned kAsksBetweenSweeps = 128;
+  static constexpr unsigned kLinesASweep = 8;
+  static constexpr unsigned kBucketsASweep = 4;
+  // An ask that finds no room looks in so many, once, before it is answered `exhausted`.
+  static constexpr unsigned kLinesSweptForRoom = 32;
+  static constexpr unsigned kBucketsSweptForRoom = 32;
+
+  static Result<std::unique_ptr<BasicMemoryStore>> open(std::uint64_t max_keys) {
+    auto memory = Table<Hooks>::reserve(max_keys);
+    if (!memory) return std::move(memory).error();
+    std::unique_ptr<BasicMemoryStore> store(new BasicMemoryStore(max_keys, *std::move(memory)));
+    auto logs = LogTable::open(store->budget_, max_keys);
+    if (!logs) return std::move(logs).error();
+    store->logs_ = *std::move(logs);
+    return store;
+  }
+
+  LocalAnswer decide(std::span<const Counter> counters, Instant now,
+                     std::span<Finding> findings) noexcept {
+    LocalAnswer answer;
+    const bool decided =
+        counters.size() == 1 && decide_at_home(counters[0], now, findings[0], answer);
+    if (!decided) [[unlikely]] {
+      answer = decide_anywhere(counters, now, findings);
+    }
+    if (sweep_is_due()) [[unlikely]] {
+      sweep(now, kLinesASweep, kBucketsASweep);
+    }
+    return answer;
+  }
+
+  // Drops expired counters from the next so many lines and log buckets.
+  [[gnu::noinline]] void sweep(Instant now, unsigned lines, unsigned buckets) noexcept {
+    table_.sweep(now, lines);
+    logs_->sweep(now, buckets);
+  }
+
+  std::uint64_t keys() const noexcept { return budget_.kept(); }
+  std::size_t resident_bytes() const { return table_.resident_bytes() + logs_->resident_bytes(); }
+  Table<Hooks>& table() noexcept { return table_; }
+
+ private:
+  BasicMemoryStore(std::uint64_t max_keys, typename Table<Hooks>::Memory memory)
+      : budget_(max_keys), table_(budget_, std::move(memory)) {}
+
+  static bool sweep_is_due() noexcept {
+    thread_local unsigned asks = 0;
+    return ++asks % kAsksBetweenSweeps == 0;
+  }
+
+  // The common case: one counter, charged or probed, found in its home line under the numbers that
+  // are asked for. False: not that case, and nothing has changed.
+  bool decide_at_home(const Counter& counter, Instant now, Finding& finding,
+                      LocalAnswer& answer) noexcept {
+    const limit::Numbers& numbers = *counter.numbers;
+    if (counter.op != Op::take || !fits_slot(numbers)) return false;
+    const auto geometry = table_.geometry();
+    Line* const line = table_.home_of(counter.digest, geometry);
+    Hooks::at(Point::home_chosen);
+    Held held{line, lock(*line)};
+    const int found = find_slot(*line, held.meta, tag_of(counter.digest, 0));
+    const auto slot = static_cast<unsigned>(found);
+    if (found < 0 || table_.geometry() != geometry ||
+        !table_.registry().is_current(slot_id(*line, held.meta, slot), numbers.stamp,
+                                      counter.generation)) {
+      unlock(*line, held.meta);
+      return false;
+    }
+    Hooks::at(Point::homes_locked);
+    if (numbers.algorithm == Algorithm::gcra) [[likely]] {
+      const auto arrival_ns = static_cast<std::int64_t>(line->word[slot]);
+      finding.step = limit::gcra_take(numbers, {.time_ns = arrival_ns}, now, counter.cost);
+      line->word[slot] = static_cast<std::uint64_t>(finding.step.next.time_ns);
+    } else {
+      const limit::State state = table_.state_in(*line, slot, numbers, now);
+      finding.step = limit::take(numbers, state, now, counter.cost);
+      if (finding.step.next != state) table_.put_state(*line, slot, numbers, finding.step.next);
+    }
+    unlock(*line, held.meta);
+    const bool fits = finding.step.outcome == limit::Outcome::allowed;
+    finding.op = Op::take;
+    finding.charged = fits && counter.cost > 0;
+    finding.units = fits ? counter.cost : 0;
+    finding.remaining_known = finding.retry_known = finding.reset_known = true;
+    answer = {LocalOutcome::decided, fits || counter.shadow};
+    return true;
+  }
+
+  [[gnu::noinline]] LocalAnswer decide_anywhere(std::span<const Counter> counters, Instant now,
+                                                std::span<Finding> findings) noexcept {
+    bool grew = false;
+    LocalAnswer answer = decide_all(counters, now, findings, grew);
+    if (answer.outcome == LocalOutcome::exhausted) {
+      sweep(now, kLinesSweptForRoom, kBucketsSweptForRoom);
+      answer = decide_all(counters, now, findings, grew);
+    }
+    if (grew) table_.grow();
+    return answer;
+  }
+
+  // Room for the items of one ask, unwritten until they are needed: those of the table from the
+  // front, those of the logs from the back.
+  struct Items {
+    alignas(Item) std::byte storage[kMaxCounters * sizeof(Item)];
+    std::size_t in_table = 0;
+    std::size_t in_logs = 0;
+
+    Items(std::span<const Counter> counters, std::span<Finding> findings) noexcept {
+      for (std::size_t i = 0; i < counters.size(); ++i) {
+        const std::size_t place =
+            fits_slot(*counters[i].numbers) ? in_table++ : kMaxCounters - ++in_logs;
+        Item* item = ::new (storage + place * sizeof(Item)) Item;
+        item->counter = &counters[i];
+        item->finding = &findings[i];
+        item->reserved = false;
+      }
+    }
+    Item* at(std::size_t place) noexcept {
+      return std::launder(reinterpret_cast<Item*>(storage + place * sizeof(Item)));
+    }
+    std::span<Item> table() noexcept { return {at(0), in_table}; }
+    std::span<Item> logs() noexcept { return {at(kMaxCounters - in_logs), in_logs}; }
+  };
+
+  // Shards of logs are locked before lines, always.
+  LocalAnswer decide_all(std::span<const Counter> counters, Instant now,
+                         std::span<Finding> findings, bool& grew) noexcept {
+    Items items(counters, findings);
+    LogAsk logs(*logs_, items.logs(), now);
+    TableAsk<Hooks> table(table_, items.table(), now);
+    logs.evaluate();
+    const bool logs_allow = std::none_of(items.logs().begin(), items.logs().end(), denies);
+    bool allowed = false;
+    bool logs_have_room = false;
+    for (;;) {
+      table.evaluate();
+      allowed = logs_allow && std::none_of(items.table().begin(), items.table().end(), denies);
+      if (!allowed) break;
+      logs_have_room = logs_have_room || logs.reserve();
+      if (!logs_have_room) return {LocalOutcome::exhausted, false};
+      const auto room = table.reserve();
+      if (room == TableAsk<Hooks>::Room::full) return {LocalOutcome::exhausted, false};
+      if (room == TableAsk<Hooks>::Room::reserved) break;
+    }
+    if (allowed) {
+      table.write();
+      logs.write();
+      grew = table.grew();
+    }
+    table.report(allowed);
+    logs.report(allowed);
+    return {LocalOutcome::decided, allowed};
+  }
+
+  KeyBudget budget_;
+  Table<Hooks> table_;
+  std::unique_ptr<LogTable> logs_;
+};
+
+}  // namespace weir::store

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <cstdint>
+
+#include "limit/gcra.h"
+#include "limit/step.h"
+#include "store/counter.h"
+#include "store/memory/line.h"
+
+namespace weir::store {
+
+// One counter of an ask, while the ask is decided.
+struct Item {
+  const Counter* counter;
+  Finding* finding;
+  const limit::Numbers* numbers;  // those the step is taken under
+  bool present;                   // the counter is kept; else it is fresh
+  bool changes;                   // the step, carried out, writes
+  bool reserved;                  // its place was taken by this ask
+  limit::State state;
+  limit::Step step;
+  std::uint64_t units;  // charged, once it is written
+
+  // In the table of lines.
+  Line* home;
+  Held* held;  // the line it stands in, where present
+  unsigned slot;
+
+  // Among the logs.
+  std::uint32_t log;    // its node's cell
+  std::uint32_t spare;  // a cell for one more entry
+};
+
+// limit::take(), with the most common algorithm compiled into the caller.
+inline limit::Step take_step(const limit::Numbers& numbers, const limit::State& state, Instant now,
+                             std::uint64_t cost) noexcept {
+  if (numbers.algorithm == Algorithm::gcra) [[likely]] {
+    return limit::gcra_take(numbers, state, now, cost);
+  }
+  return limit::take(numbers, state, now, cost);
+}
+
+// The step that the counter's ask means, on a state kept under `numbers`.
+inline limit::Step step_for(const Counter& counter, const limit::Numbers& numbers,
+                            const limit::State& state, Instant now) noexcept {
+  switch (counter.op) {
+    case Op::take:
+      return take_step(numbers, state, now, counter.cost);
+    case Op::drain:
+      return limit::drain(numbers, state, now, counter.cost);
+    case Op::refund:
+      return limit::refund(numbers, state, now, counter.cost, counter.receipt);
+    case Op::reset:
+      break;
+  }
+  return limit::take(numbers, limit::State{}, now, 0);
+}
+
+// Whether carrying out the item's step leaves another state than there was.
+inline bool step_changes(const Item& item) noexcept {
+  switch (item.counter->op) {
+    case Op::take:
+      return item.step.outcome == limit::Outcome::allowed && item.counter->cost > 0;
+    case Op::drain:
+      return item.step.next != item.state;
+    case Op::refund:
+      return item.present && item.step.next != item.state;
+    case Op::reset:
+      break;
+  }
+  return item.present;
+}
+
+// Whether the item's counter makes the whole ask denied.
+inline bool denies(const Item& item) noexcept {
+  return item.counter->op == Op::take && !item.counter->shadow &&
+         item.step.outcome != limit::Outcome::allowed;
+}
+
+// How many units a step that is carried out takes. Not for logs, whose charge knows it.
+inline std::uint64_t units_charged(const Item& item, Instant now) noexcept {
+  const Counter& counter = *item.counter;
+  if (counter.op == Op::take) return counter.cost;
+  if (counter.op != Op::drain) return 0;
+  if (item.step.outcome == limit::Outcome::allowed) return counter.cost;
+  return limit::take(*item.numbers, item.state, now, 0).remaining;
+}
+
+// Writes the item's finding. `peek(cost)` is the step that a charge of so much would be on the
+// state that was found.
+template <class Peek>
+void report(const Item& item, bool carried_out, Peek peek) noexcept {
+  const Counter& counter = *item.counter;
+  Finding& finding = *item.finding;
+  finding = Finding{};
+  finding.op = counter.op;
+  if (carried_out && item.changes) {
+    finding.step = item.step;
+    finding.units = item.units;
+    finding.charged = item.units > 0;
+    return;
+  }
+  const bool charges = counter.op == Op::take || counter.op == Op::drain;
+  finding.step = peek(charges ? counter.cost : 0);
+  if (counter.cost == 0 || finding.step.outcome != limit::Outcome::allowed) return;
+  // It fits and is not charged: what remains is what there is.
+  finding.step = peek(0);
+  finding.step.outcome = limit::Outcome::allowed;
+  finding.step.retry_after_ns = 0;
+}
+
+}  // namespace weir::store

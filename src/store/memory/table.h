@@ -1,0 +1,305 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "base/wide.h"
+#include "limit/step.h"
+#include "store/memory/key_budget.h"
+#include "store/memory/line.h"
+#include "store/memory/numbers_registry.h"
+#include "store/memory/packed_state.h"
+#include "store/memory/region.h"
+
+namespace weir::store {
+
+// Named points of the table's protocol, where a test may hold a thread. What ships has NoHooks,
+// which compiles to nothing.
+enum class Point : std::uint8_t {
+  home_chosen,     // the home line is computed, and not locked yet
+  homes_locked,    // every home line of an ask is locked
+  candidate_seen,  // the key was seen in a later line, which is not locked yet
+  reserved,        // a slot is taken for a new key, its state not written
+  writing,         // about to write the new states
+  splitting,       // a line's keys have moved, the geometry does not say so yet
+};
+struct NoHooks {
+  static void at(Point) noexcept {}
+};
+
+// The lines, which of them are in use, and who may take a slot: docs/internals/memory-store.md.
+//
+// Threads:     every member from any thread.
+template <class Hooks>
+class Table {
+ public:
+  // Lines at the cap: 1.8 keys a line, 0.6 of its slots.
+  static constexpr std::uint64_t lines_for(std::uint64_t max_keys) {
+    return (max_keys * 5 + 8) / 9;
+  }
+  static constexpr unsigned kMaxLevels = 8;
+  static constexpr std::uint64_t kLeastBaseLines = 64;
+
+  struct Shape {
+    std::uint64_t base_lines;
+    unsigned levels;  // how often the base lines may double
+    std::uint64_t most_lines() const noexcept { return base_lines << levels; }
+
+    static Shape of(std::uint64_t max_keys) noexcept {
+      const std::uint64_t needed = std::max<std::uint64_t>(lines_for(max_keys), Line::kProbe);
+      unsigned levels = 0;
+      while (levels < kMaxLevels && (needed >> (levels + 1)) >= kLeastBaseLines) ++levels;
+      const std::uint64_t step = std::uint64_t{1} << levels;
+      return {(needed + step - 1) / step, levels};
+    }
+  };
+  struct Memory {
+    Shape shape;
+    Region lines;
+    NumbersRegistry registry;
+  };
+  // The memory of a table for so many keys.
+  // Errors:      resource_exhausted, where the system has no such address space.
+  static Result<Memory> reserve(std::uint64_t max_keys) {
+    const Shape shape = Shape::of(max_keys);
+    Result<Region> region = Region::map((shape.most_lines() + Line::kProbe - 1) * sizeof(Line));
+    if (!region) return std::move(region).error();
+    Result<NumbersRegistry> registry = NumbersRegistry::make();
+    if (!registry) return std::move(registry).error();
+    return Memory{shape, *std::move(region), *std::move(registry)};
+  }
+
+  Table(KeyBudget& budget, Memory memory)
+      : shape_(memory.shape),
+        region_(std::move(memory.lines)),
+        lines_(static_cast<Line*>(region_.data())),
+        budget_(budget),
+        registry_(std::move(memory.registry)) {}
+
+  // Which lines are in use, in one word that changes at once: the number of base lines doubled
+  // `level` times (mask = 2^level - 1), and the first `split` lines of the next doubling.
+  struct Geometry {
+    std::uint64_t bits;
+    std::uint64_t mask() const noexcept { return bits & 0xff; }
+    std::uint64_t split() const noexcept { return bits >> 8; }
+    friend bool operator==(Geometry, Geometry) = default;
+  };
+  Geometry geometry() const noexcept { return {geometry_.load(std::memory_order_relaxed)}; }
+
+  Line* home_of(const KeyDigest& digest, Geometry geometry) const noexcept {
+    const auto base =
+        static_cast<std::uint64_t>((static_cast<Wide>(digest.hi) * shape_.base_lines) >> 64);
+    const std::uint64_t fingerprint = digest.lo >> 8;
+    std::uint64_t index = base + shape_.base_lines * (fingerprint & geometry.mask());
+    if (index < geometry.split()) [[unlikely]] {
+      index = base + shape_.base_lines * (fingerprint & (geometry.mask() * 2 + 1));
+    }
+    return lines_ + index;
+  }
+
+  // The place of one more key; false at the cap.
+  bool take_budget() noexcept { return budget_.take(); }
+  void give_budget() noexcept { budget_.give(); }
+
+  NumbersRegistry& registry() noexcept { return registry_; }
+
+  limit::State state_in(const Line& line, unsigned slot, const limit::Numbers& numbers,
+                        Instant now) const noexcept {
+    return unpack(numbers, {line.word[slot], line.aux[slot]}, now);
+  }
+
+  static void put_state(Line& line, unsigned slot, const limit::Numbers& numbers,
+                        const limit::State& state) noexcept {
+    const PackedState packed = pack(numbers, state);
+    line.word[slot] = packed.word;
+    line.aux[slot] = packed.aux;
+  }
+
+  // Whether the slot's counter cannot be told from a fresh one any more.
+  bool expired(const Held& held, unsigned slot, Instant now) const noexcept {
+    const unsigned id = slot_id(*held.line, held.meta, slot);
+    if (id == 0) return false;
+    const limit::Numbers& numbers = registry_.numbers(id);
+    return limit::expires_at_ns(numbers, state_in(*held.line, slot, numbers, now)) <=
+           limit::instant_ns(now);
+  }
+  // Empties an occupied slot. The key's budget stays taken.
+  void evict(Held& held, unsigned slot) noexcept {
+    registry_.release(slot_id(*held.line, held.meta, slot));
+    clear_slot(held, slot);
+  }
+
+  // Empties the expired slots of the next `count` lines; lines that are in use are left out.
+  void sweep(Instant now, unsigned count) noexcept {
+    const std::uint64_t total = lines_in_use();
+    const std::uint64_t first = cursor_.fetch_add(count, std::memory_order_relaxed);
+    std::int64_t freed = 0;
+    for (unsigned i = 0; i < count; ++i) freed += sweep_line(lines_[(first + i) % total], now);
+    if (freed != 0) budget_.give(freed);
+  }
+
+  // Adds lines while there are more keys than the present ones should hold. Called after new keys,
+  // with no line locked; a bounded piece of work a call.
+  void grow() noexcept {
+    constexpr int kSplitsACall = 4;
+    if (!wants_growth() || growing_.test_and_set(std::memory_order_acquire)) return;
+    for (int i = 0; i < kSplitsACall && wants_growth() && split_next(); ++i) {
+    }
+    growing_.clear(std::memory_order_release);
+  }
+
+  std::uint64_t lines_in_use() const noexcept {
+    const Geometry now = geometry();
+    return shape_.base_lines * (now.mask() + 1) + now.split() + Line::kProbe - 1;
+  }
+  std::size_t resident_bytes() const { return region_.resident_bytes(); }
+
+ private:
+  // After the clock was set back, a counter nobody asks for must not stay for the length of that
+  // step: a charge that can never fit brings it to this clock, and spends nothing.
+  void settle(Held& held, unsigned slot, Instant now) noexcept {
+    const unsigned id = slot_id(*held.line, held.meta, slot);
+    if (id == 0) return;
+    const limit::Numbers& numbers = registry_.numbers(id);
+    const limit::State state = state_in(*held.line, slot, numbers, now);
+    if (state.time_ns - numbers.tolerance_ns - limit::kBackstepNs <= limit::instant_ns(now)) return;
+    put_state(*held.line, slot, numbers, limit::take(numbers, state, now, UINT64_MAX).next);
+  }
+
+  int sweep_line(Line& line, Instant now) noexcept {
+    if ((load_tag(line, 0) | load_tag(line, 1) | load_tag(line, 2)) == 0) return 0;
+    Held held{&line, 0};
+    if (!try_lock(line, held.meta)) return 0;
+    int freed = 0;
+    for (unsigned slot = 0; slot < Line::kSlots; ++slot) {
+      settle(held, slot, now);
+      if (!expired(held, slot, now)) continue;
+      evict(held, slot);
+      ++freed;
+    }
+    unlock(line, held.meta);
+    return freed;
+  }
+
+  // One doubling takes place between 1.5 and 1.8 keys a line, so that no line is ever asked to hold
+  // more than it does at the cap.
+  bool wants_growth() const noexcept {
+    const Geometry now = geometry();
+    const std::uint64_t lines = shape_.base_lines * (now.mask() + 1);
+    return lines < shape_.most_lines() && budget_.kept() * 2 > lines * 3;
+  }
+
+  // Locked lines of one split: a run of neighbours from `first` on.
+  struct Run {
+    Held held[Line::kProbe];
+    unsigned size = 0;
+    void lock_next(Line* first) noexcept {
+      Line* line = first + size;
+      held[size++] = {line, lock(*line)};
+    }
+    void unlock_all() noexcept {
+      for (unsigned i = 0; i < size; ++i) unlock(*held[i].line, held[i].meta);
+    }
+    unsigned empty_slots() const noexcept {
+      unsigned empty = 0;
+      for (unsigned i = 0; i < size; ++i) {
+        for (unsigned slot = 0; slot < Line::kSlots; ++slot) {
+          empty += slot_id(*held[i].line, held[i].meta, slot) == 0 ? 1 : 0;
+        }
+      }
+      return empty;
+    }
+  };
+
+  // Calls `each(held, slot)` for the keys that are at home in the run's first line.
+  template <class Each>
+  static void for_keys_of(Run& run, Each each) noexcept {
+    for (unsigned distance = 0; distance < run.size; ++distance) {
+      Held& held = run.held[distance];
+      for (unsigned slot = 0; slot < Line::kSlots; ++slot) {
+        if (slot_id(*held.line, held.meta, slot) != 0 &&
+            distance_of(load_tag(*held.line, slot)) == distance) {
+          each(held, slot);
+        }
+      }
+    }
+  }
+
+  static void move_slot(Held& from, unsigned slot, Run& to) noexcept {
+    for (unsigned distance = 0; distance < to.size; ++distance) {
+      Held& target = to.held[distance];
+      const int free = find_empty_slot(*target.line, target.meta);
+      if (free < 0) continue;
+      const auto into = static_cast<unsigned>(free);
+      const std::uint64_t fingerprint = load_tag(*from.line, slot) & ~std::uint64_t{0xff};
+      target.line->word[into] = from.line->word[slot];
+      target.line->aux[into] = from.line->aux[slot];
+      set_slot_key(target, into, fingerprint | (std::uint64_t{distance} << 5),
+                   slot_id(*from.line, from.meta, slot));
+      if (distance > 0) to.held[0].meta |= kLineOverflowed;
+      clear_slot(from, slot);
+      return;
+    }
+  }
+
+  // Divides the keys of the next line between it and a new one. Lines are locked upwards, as
+  // everywhere. False where no doubling is left, or the new line's neighbourhood has no room.
+  bool split_next() noexcept {
+    const Geometry before = geometry();
+    const std::uint64_t bit = before.mask() + 1;
+    const std::uint64_t lines = shape_.base_lines * bit;
+    if (lines >= shape_.most_lines()) return false;
+    Line* const old_home = lines_ + before.split();
+    Line* const new_home = old_home + lines;
+
+    Run from;
+    from.lock_next(old_home);
+    while ((from.held[0].meta & kLineOverflowed) != 0 && from.size < Line::kProbe) {
+      from.lock_next(old_home);
+    }
+    const auto moves = [bit](const Held& held, unsigned slot) {
+      return ((load_tag(*held.line, slot) >> 8) & bit) != 0;
+    };
+    unsigned movers = 0;
+    for_keys_of(from, [&](Held& held, unsigned slot) { movers += moves(held, slot) ? 1 : 0; });
+    Run to;
+    do {
+      to.lock_next(new_home);
+    } while (to.empty_slots() < movers && to.size < Line::kProbe);
+    const bool room = to.empty_slots() >= movers;
+    if (room) {
+      bool displaced = false;
+      for_keys_of(from, [&](Held& held, unsigned slot) {
+        if (moves(held, slot)) {
+          move_slot(held, slot, to);
+        } else {
+          displaced = displaced || held.line != old_home;
+        }
+      });
+      if (!displaced) from.held[0].meta &= ~kLineOverflowed;
+      Hooks::at(Point::splitting);
+      const bool last = before.split() + 1 == lines;
+      geometry_.store(last ? before.mask() * 2 + 1 : ((before.split() + 1) << 8) | before.mask(),
+                      std::memory_order_relaxed);
+    }
+    from.unlock_all();
+    to.unlock_all();
+    return room;
+  }
+
+  const Shape shape_;
+  const Region region_;
+  Line* const lines_;
+  KeyBudget& budget_;
+  NumbersRegistry registry_;
+  // A reader checks the geometry again under its home line's lock; whoever changes where that
+  // line's keys are at home holds the same lock.
+  alignas(64) std::atomic<std::uint64_t> geometry_{0};
+  alignas(64) std::atomic<std::uint64_t> cursor_{0};
+  std::atomic_flag growing_;
+};
+
+}  // namespace weir::store
