@@ -57,6 +57,7 @@ struct Charge {
   std::uint64_t key_hi = 0;
   std::uint64_t key_lo = 0;
   std::uint64_t identity = 0;
+  std::uint32_t stamp = 0;  // of the numbers it was charged under
   std::uint64_t units = 0;  // 0: nothing was charged
   Instant receipt{};        // limit::Step::receipt() of the step that charged
 };

@@ -1,0 +1,45 @@
+#include "guard/bound_policy.h"
+
+#include "policy/match.h"
+
+namespace weir::guard {
+BoundPolicy::BoundPolicy(Policy policy, std::uint64_t generation, NamePool& names,
+                         render::Metrics& metrics)
+    : policy_(std::move(policy)), generation_(generation) {
+  const std::vector<policy::Route>& routes = model().routes;
+  routes_.reserve(routes.size());
+  for (const policy::Route& route : routes) {
+    BoundRoute bound{.route = &route,
+                     .name = names.keep(route.name),
+                     .rules = {},
+                     .slot = static_cast<std::uint32_t>(routes_.size()),
+                     .metrics = metrics.route_slot(route.name)};
+    for (const policy::Rule& rule : route.rules) {
+      bound.rules.push_back({&rule, names.keep(rule.name), rule.shadow || route.shadow});
+      by_identity_.emplace(rule.identity, &rule);
+    }
+    routes_.push_back(std::move(bound));
+  }
+  if (!model().default_route.empty()) {
+    const auto found = model().matcher->by_name(model().default_route);
+    if (found) default_ = &routes_[*found];
+  }
+}
+
+const BoundRoute* BoundPolicy::find(std::string_view name) const noexcept {
+  const std::optional<std::uint32_t> found = model().matcher->by_name(name);
+  return found ? &routes_[*found] : default_;
+}
+
+const limit::Numbers* BoundPolicy::numbers_of(std::uint64_t identity,
+                                              std::uint32_t stamp) const noexcept {
+  const auto found = by_identity_.find(identity);
+  if (found == by_identity_.end()) return nullptr;
+  const policy::Rule& rule = *found->second;
+  for (const auto& [value, numbers] : rule.overrides) {
+    if (numbers.stamp == stamp) return &numbers;
+  }
+  return &rule.numbers;
+}
+
+}  // namespace weir::guard

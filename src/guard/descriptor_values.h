@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstring>
+#include <span>
+
+#include "guard/plan.h"
+
+namespace weir::guard {
+
+// Values that a caller gives by name, each under the text of its source: "ip", "header:X-API-Key",
+// "user".
+class DescriptorValues final : public Values {
+ public:
+  explicit DescriptorValues(std::span<const Descriptor> descriptors) : descriptors_(descriptors) {}
+
+  // Where a name is given twice, the first one holds.
+  std::string_view value(const policy::Source& source) const noexcept override {
+    for (const Descriptor& d : descriptors_) {
+      if (d.name == source.text)
+        return d.value.data() != nullptr ? d.value : std::string_view("", 0);
+    }
+    return {};
+  }
+
+ private:
+  std::span<const Descriptor> descriptors_;
+};
+
+}  // namespace weir::guard

@@ -1,0 +1,65 @@
+#include "weir/guard.h"
+
+#include "guard/compose.h"
+#include "guard/descriptor_values.h"
+#include "guard/impl.h"
+
+namespace weir {
+
+Guard::Guard(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Guard::Guard(Guard&&) noexcept = default;
+Guard& Guard::operator=(Guard&&) noexcept = default;
+Guard::~Guard() = default;
+
+Decision Guard::check(std::string_view route, std::span<const Descriptor> descriptors,
+                      CheckOptions options) {
+  return impl_->check(route, guard::DescriptorValues(descriptors), options);
+}
+
+void Guard::check_async(std::string_view route, std::span<const Descriptor> descriptors,
+                        CheckOptions options, std::function<void(Decision)> done) {
+  done(check(route, descriptors, options));
+}
+
+Decision Guard::check_request(const HttpRequest& request, CheckOptions options) {
+  return impl_->check_request(request, options);
+}
+
+Decision Guard::wait(std::string_view route, std::span<const Descriptor> descriptors,
+                     Nanos patience, CheckOptions options) {
+  Clock& clock = impl_->clock();
+  const MonoTime give_up = clock.mono() + patience;
+  for (;;) {
+    Decision decision = check(route, descriptors, options);
+    if (decision.verdict != Verdict::limited || !decision.retry_after) return decision;
+    const MonoTime again = clock.mono() + *decision.retry_after;
+    if (again > give_up) return decision;
+    clock.sleep_until(again);
+  }
+}
+
+Decision Guard::peek(std::string_view route, std::span<const Descriptor> descriptors) {
+  return check(route, descriptors, {.cost = 0});
+}
+
+Result<void> Guard::refund(const Decision& decision) {
+  return impl_->refund(decision);
+}
+
+Result<void> Guard::reset(std::string_view route, std::span<const Descriptor> descriptors) {
+  return impl_->reset(route, guard::DescriptorValues(descriptors));
+}
+
+Result<void> Guard::reload(Policy policy) {
+  return impl_->reload(std::move(policy));
+}
+
+Policy Guard::policy() const {
+  return impl_->policy()->policy();
+}
+
+std::uint64_t Guard::generation() const noexcept {
+  return impl_->policy()->generation();
+}
+
+}  // namespace weir

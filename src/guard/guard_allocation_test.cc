@@ -1,0 +1,95 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <new>
+#include <string>
+
+#include "testing/manual_clock.h"
+#include "weir/guard.h"
+
+namespace {
+
+thread_local std::uint64_t allocations = 0;
+
+void* counted(std::size_t size) {
+  ++allocations;
+  void* memory = std::malloc(size == 0 ? 1 : size);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) {
+  return counted(size);
+}
+void* operator new[](std::size_t size) {
+  return counted(size);
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+
+namespace weir {
+namespace {
+
+constexpr const char* kPolicy = R"(
+inputs: [user]
+routes:
+  login:
+    limits:
+      - 5 per minute by ip
+      - 20 per hour by user
+      - {requests: 100, per: second, by: [user, ip]}
+      - {requests: 1000, per: day, algorithm: fixed_window}
+    protects: capacity
+)";
+
+TEST(GuardAllocation, CheckAllocatesNothingAllowedLimitedOrRefused) {
+  testing::ManualClock clock;
+  Guard guard = Guard::open(Policy::parse(kPolicy).value(), {.clock = &clock}).value();
+  const std::string long_user(500, 'u');
+  (void)guard.check("login", {{"ip", "192.0.2.1"}, {"user", "ann"}});  // first use of this thread
+
+  const std::uint64_t before = allocations;
+  int allowed = 0;
+  for (int i = 0; i < 200; ++i) {
+    allowed += guard.check("login", {{"ip", "192.0.2.1"}, {"user", "ann"}}).allowed() ? 1 : 0;
+    allowed += guard.check("login", {{"ip", "2001:db8::1"}, {"user", long_user}}).allowed() ? 1 : 0;
+    (void)guard.check("nowhere", {});
+    (void)guard.peek("login", {});
+  }
+  EXPECT_EQ(allocations - before, 0U);
+  EXPECT_GT(allowed, 0);
+  EXPECT_LT(allowed, 400);
+}
+
+TEST(GuardAllocation, TheCounterOfThisTestWorks) {
+  const std::uint64_t before = allocations;
+  delete new int(1);
+  EXPECT_EQ(allocations - before, 1U);
+}
+
+TEST(GuardAllocation, CopyingADecisionOfFourRulesAllocatesNothing) {
+  testing::ManualClock clock;
+  Guard guard = Guard::open(Policy::parse(kPolicy).value(), {.clock = &clock}).value();
+  const Decision decision = guard.check("login", {{"ip", "192.0.2.1"}, {"user", "ann"}});
+  ASSERT_EQ(decision.rules().size(), 4U);
+  const std::uint64_t before = allocations;
+  Decision copy = decision;
+  Decision moved = std::move(copy);
+  EXPECT_EQ(allocations - before, 0U);
+  EXPECT_EQ(moved.rules()[3].limit, 1000U);
+}
+
+}  // namespace
+}  // namespace weir

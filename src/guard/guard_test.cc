@@ -1,0 +1,282 @@
+#include "weir/guard.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "testing/manual_clock.h"
+
+namespace weir {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr const char* kPolicy = R"(
+inputs: [user, account]
+routes:
+  login:
+    limits:
+      - 5 per minute by ip
+      - 20 per hour by user
+    protects: security
+  search:
+    limits:
+      - {requests: 10, per: second, by: [user], algorithm: gcra}
+    protects: capacity
+  window:
+    limits:
+      - {requests: 3, per: minute, by: [user], algorithm: fixed_window}
+    protects: capacity
+  strict:
+    limits:
+      - {requests: 3, per: minute, by: [user], strict: true}
+    protects: capacity
+  blocked:
+    limits:
+      - {requests: 0, per: minute}
+    protects: capacity
+  vip:
+    limits:
+      - {requests: 2, per: minute, by: [ip], exempt: [10.0.0.0/8], override: {192.0.2.9: 4}}
+    protects: capacity
+  watched:
+    shadow: true
+    limits:
+      - {requests: 1, per: minute}
+    protects: capacity
+)";
+
+class GuardTest : public ::testing::Test {
+ protected:
+  Guard open(const std::string& text = kPolicy) {
+    return Guard::open(Policy::parse(text).value(), {.clock = &clock_}).value();
+  }
+  testing::ManualClock clock_;
+};
+
+TEST_F(GuardTest, AllowsUpToTheLimitThenLimitsWithATrueWait) {
+  Guard guard = open();
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(guard.check("window", {{"user", "u"}}).allowed()) << i;
+  const Decision denied = guard.check("window", {{"user", "u"}});
+  EXPECT_EQ(denied.verdict, Verdict::limited);
+  EXPECT_EQ(denied.rung, Rung::store);
+  EXPECT_EQ(denied.reason, Reason::over_limit);
+  ASSERT_TRUE(denied.retry_after);
+  clock_.advance(*denied.retry_after - Nanos(1));
+  EXPECT_FALSE(guard.check("window", {{"user", "u"}}).allowed());
+  clock_.advance(Nanos(1));
+  EXPECT_TRUE(guard.check("window", {{"user", "u"}}).allowed());
+}
+
+TEST_F(GuardTest, ADenialChargesNoRuleOfTheRoute) {
+  Guard guard = open();
+  // Five a minute by address; the sixth from one address must not cost the user one of twenty.
+  for (int i = 0; i < 8; ++i) (void)guard.check("login", {{"ip", "192.0.2.1"}, {"user", "ann"}});
+  const Decision peek = guard.peek("login", {{"ip", "192.0.2.2"}, {"user", "ann"}});
+  ASSERT_EQ(peek.rules().size(), 2U);
+  EXPECT_EQ(peek.rules()[1].remaining, 15U);
+}
+
+TEST_F(GuardTest, PeekChargesNothing) {
+  Guard guard = open();
+  for (int i = 0; i < 50; ++i) EXPECT_TRUE(guard.peek("window", {{"user", "u"}}).allowed());
+  EXPECT_EQ(guard.peek("window", {{"user", "u"}}).rules()[0].remaining, 3U);
+}
+
+TEST_F(GuardTest, RefundGivesBackWhatTheDecisionCharged) {
+  Guard guard = open();
+  const Decision first = guard.check("window", {{"user", "u"}}, {.cost = 2});
+  ASSERT_TRUE(first.allowed());
+  EXPECT_FALSE(guard.check("window", {{"user", "u"}}, {.cost = 2}).allowed());
+  ASSERT_TRUE(guard.refund(first).has_value());
+  EXPECT_TRUE(guard.check("window", {{"user", "u"}}, {.cost = 3}).allowed());
+}
+
+TEST_F(GuardTest, ARefundOfADenialGivesNothing) {
+  Guard guard = open();
+  for (int i = 0; i < 3; ++i) (void)guard.check("window", {{"user", "u"}});
+  const Decision denied = guard.check("window", {{"user", "u"}});
+  ASSERT_TRUE(guard.refund(denied).has_value());
+  EXPECT_FALSE(guard.check("window", {{"user", "u"}}).allowed());
+}
+
+TEST_F(GuardTest, ARefundNeverOutlivesItsWindow) {
+  Guard guard = open();
+  const Decision first = guard.check("window", {{"user", "u"}}, {.cost = 3});
+  clock_.advance(minutes(1));
+  ASSERT_TRUE(guard.check("window", {{"user", "u"}}, {.cost = 3}).allowed());
+  ASSERT_TRUE(guard.refund(first).has_value());
+  EXPECT_FALSE(guard.check("window", {{"user", "u"}}).allowed());
+}
+
+TEST_F(GuardTest, ResetForgetsTheCountersOfTheseValuesAlone) {
+  Guard guard = open();
+  for (const char* user : {"a", "b"}) (void)guard.check("window", {{"user", user}}, {.cost = 3});
+  ASSERT_TRUE(guard.reset("window", {{"user", "a"}}).has_value());
+  EXPECT_TRUE(guard.check("window", {{"user", "a"}}).allowed());
+  EXPECT_FALSE(guard.check("window", {{"user", "b"}}).allowed());
+}
+
+TEST_F(GuardTest, ACostThatCanNeverFitIsSaidAsSuchAndChargesNothing) {
+  Guard guard = open();
+  const Decision d = guard.check("window", {{"user", "u"}}, {.cost = 4});
+  EXPECT_EQ(d.verdict, Verdict::limited);
+  EXPECT_EQ(d.reason, Reason::cost_exceeds_burst);
+  EXPECT_FALSE(d.retry_after);
+  EXPECT_EQ(guard.peek("window", {{"user", "u"}}).rules()[0].remaining, 3U);
+}
+
+TEST_F(GuardTest, ALimitOfZeroBlocks) {
+  Guard guard = open();
+  const Decision d = guard.check("blocked", {});
+  EXPECT_EQ(d.verdict, Verdict::limited);
+  EXPECT_EQ(d.reason, Reason::blocked);
+  EXPECT_FALSE(d.retry_after);
+}
+
+TEST_F(GuardTest, AnUnknownRouteIsRefusedAndSaidAsSuch) {
+  Guard guard = open();
+  const Decision d = guard.check("nowhere", {});
+  EXPECT_EQ(d.verdict, Verdict::refused);
+  EXPECT_EQ(d.reason, Reason::unknown_route);
+  EXPECT_EQ(d.http_status(), 404);
+}
+
+TEST_F(GuardTest, TheDefaultRouteServesUnknownNames) {
+  Guard guard = open(std::string(kPolicy) + "default: window\n");
+  EXPECT_EQ(guard.check("nowhere", {{"user", "u"}}).route, "window");
+}
+
+TEST_F(GuardTest, AbsentIsACounterOfItsOwnAndStrictRefusesIt) {
+  Guard guard = open();
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(guard.check("window", {}).allowed());
+  EXPECT_FALSE(guard.check("window", {}).allowed());
+  EXPECT_TRUE(guard.check("window", {{"user", ""}}).allowed()) << "empty is not absent";
+  const Decision d = guard.check("strict", {});
+  EXPECT_EQ(d.reason, Reason::missing_value);
+  EXPECT_EQ(d.http_status(), 400);
+}
+
+TEST_F(GuardTest, ExemptAddressesAreLeftAloneAndOverridesHaveNumbersOfTheirOwn) {
+  Guard guard = open();
+  for (int i = 0; i < 10; ++i)
+    EXPECT_EQ(guard.check("vip", {{"ip", "10.1.2.3"}}).reason, Reason::no_limit);
+  int allowed = 0;
+  for (int i = 0; i < 10; ++i)
+    allowed += guard.check("vip", {{"ip", "::ffff:192.0.2.9"}}).allowed() ? 1 : 0;
+  EXPECT_EQ(allowed, 4);
+  allowed = 0;
+  for (int i = 0; i < 10; ++i)
+    allowed += guard.check("vip", {{"ip", "192.0.2.10"}}).allowed() ? 1 : 0;
+  EXPECT_EQ(allowed, 2);
+}
+
+TEST_F(GuardTest, AddressesAreCountedInTheirCanonicalFormAndIPv6ByItsNetwork) {
+  Guard guard = open();
+  EXPECT_TRUE(guard.check("vip", {{"ip", "2001:db8::1"}}).allowed());
+  EXPECT_TRUE(guard.check("vip", {{"ip", "2001:DB8:0:0::ffff"}}).allowed());
+  EXPECT_FALSE(guard.check("vip", {{"ip", "2001:db8::2"}}).allowed());
+  EXPECT_TRUE(guard.check("vip", {{"ip", "2001:db8:0:1::1"}}).allowed());
+}
+
+TEST_F(GuardTest, AShadowRouteCountsAndNeverDenies) {
+  Guard guard = open();
+  Decision last;
+  for (int i = 0; i < 5; ++i) {
+    last = guard.check("watched", {});
+    EXPECT_TRUE(last.allowed());
+  }
+  ASSERT_EQ(last.rules().size(), 1U);
+  EXPECT_FALSE(last.rules()[0].fits);
+  EXPECT_TRUE(last.rules()[0].shadow);
+}
+
+TEST_F(GuardTest, ReloadKeepsWhatIsUsed) {
+  const auto policy = [](int limit) {
+    return Policy::parse(
+               "inputs: [user]\nroutes:\n  r:\n    limits: [{requests: " + std::to_string(limit) +
+               ", per: hour, by: [user], algorithm: fixed_window}]\n    protects: capacity\n")
+        .value();
+  };
+  Guard guard = Guard::open(policy(10), {.clock = &clock_}).value();
+  ASSERT_TRUE(guard.check("r", {{"user", "u"}}, {.cost = 8}).allowed());
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(guard.reload(policy(10)).has_value());
+  EXPECT_EQ(guard.peek("r", {{"user", "u"}}).rules()[0].remaining, 2U);
+  ASSERT_TRUE(guard.reload(policy(5)).has_value());
+  EXPECT_FALSE(guard.check("r", {{"user", "u"}}).allowed());
+  ASSERT_TRUE(guard.reload(policy(20)).has_value());
+  EXPECT_EQ(guard.peek("r", {{"user", "u"}}).rules()[0].remaining, 12U);
+  EXPECT_EQ(guard.generation(), 8U);
+}
+
+TEST_F(GuardTest, WaitReturnsOnceTheCostFits) {
+  Guard guard = open();
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(guard.check("search", {{"user", "u"}}).allowed());
+  Decision waited;
+  std::thread waiter([&] { waited = guard.wait("search", {{"user", "u"}}, seconds(2)); });
+  clock_.wait_for_sleepers(1);
+  clock_.advance(milliseconds(100));
+  waiter.join();
+  EXPECT_TRUE(waited.allowed());
+}
+
+TEST_F(GuardTest, WaitGivesUpAtOnceWhenThePatienceCannotReachOrTheCostNeverFits) {
+  Guard guard = open();
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(guard.check("search", {{"user", "u"}}).allowed());
+  EXPECT_EQ(guard.wait("search", {{"user", "u"}}, milliseconds(99)).verdict, Verdict::limited);
+  EXPECT_EQ(guard.wait("search", {{"user", "v"}}, seconds(60), {.cost = 11}).reason,
+            Reason::cost_exceeds_burst);
+}
+
+TEST_F(GuardTest, AsyncAnswersExactlyOnce) {
+  Guard guard = open();
+  int calls = 0;
+  guard.check_async("window", {{"user", "u"}}, {}, [&](Decision d) {
+    ++calls;
+    EXPECT_TRUE(d.allowed());
+  });
+  EXPECT_EQ(calls, 1);
+}
+
+class Unavailable final : public Store {
+ public:
+  bool decide(std::span<const CounterRequest>, Instant,
+              std::span<CounterAnswer>) noexcept override {
+    return false;
+  }
+};
+
+TEST_F(GuardTest, WhereItsOwnStoreCannotDecideThePolicyDoes) {
+  const std::string text = R"(
+routes:
+  closed: {limits: [5 per minute], protects: security}
+  open: {limits: [5 per minute], when_store_fails: open}
+)";
+  Guard guard = Guard::open(Policy::parse(text).value(),
+                            {.clock = &clock_, .store = std::make_unique<Unavailable>()})
+                    .value();
+  const Decision closed = guard.check("closed", {});
+  EXPECT_EQ(closed.verdict, Verdict::refused);
+  EXPECT_EQ(closed.reason, Reason::store_unavailable);
+  EXPECT_EQ(closed.rung, Rung::policy);
+  EXPECT_EQ(closed.http_status(), 503);
+  EXPECT_TRUE(guard.check("open", {}).allowed());
+}
+
+TEST_F(GuardTest, AllowAllAndDenyAllShip) {
+  Guard all =
+      Guard::open(Policy::parse(kPolicy).value(), {.clock = &clock_, .store = Store::allow_all()})
+          .value();
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(all.check("window", {{"user", "u"}}).allowed());
+  Guard none =
+      Guard::open(Policy::parse(kPolicy).value(), {.clock = &clock_, .store = Store::deny_all()})
+          .value();
+  EXPECT_EQ(none.check("window", {{"user", "u"}}).verdict, Verdict::limited);
+}
+
+}  // namespace
+}  // namespace weir

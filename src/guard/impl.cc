@@ -1,0 +1,257 @@
+#include "guard/impl.h"
+
+#include <array>
+
+#include "guard/compose.h"
+#include "policy/http_view.h"
+#include "policy/match.h"
+#include "store/custom_store.h"
+#include "store/memory/memory_store.h"
+
+namespace weir {
+namespace {
+
+// One decision in so many is timed: two clock readings cost a third of a decision.
+constexpr std::uint32_t kTimedOneIn = 64;
+
+bool timed() noexcept {
+  thread_local std::uint32_t turn = 0;
+  return ++turn % kTimedOneIn == 0;
+}
+
+// Values that an HTTP request carries.
+class RequestValues final : public guard::Values {
+ public:
+  explicit RequestValues(policy::HttpView& view) : view_(view) {}
+  std::string_view value(const policy::Source& source) const noexcept override {
+    return view_.value(source);
+  }
+
+ private:
+  policy::HttpView& view_;
+};
+
+Decision refused(Reason reason, std::string_view route, std::uint64_t cost) {
+  Decision decision;
+  decision.reason = reason;
+  decision.route = route;
+  decision.cost = cost;
+  return decision;
+}
+
+Decision admitted(Reason reason, std::string_view route, std::uint64_t cost) {
+  Decision decision = refused(reason, route, cost);
+  decision.verdict = Verdict::allowed;
+  return decision;
+}
+
+Result<std::unique_ptr<store::LocalStore>> open_store(const policy::Model& model,
+                                                      std::unique_ptr<Store> own) {
+  if (own)
+    return std::unique_ptr<store::LocalStore>(std::make_unique<store::CustomStore>(std::move(own)));
+  if (!model.store.url.starts_with("memory:")) {
+    return Error{ErrorCode::failed_precondition,
+                 "store: this release decides on the embedded store; allowed: memory:, or a Store "
+                 "of your own in "
+                 "GuardOptions"};
+  }
+  auto memory = store::MemoryStore::open({.max_keys = model.store.memory_keys});
+  if (!memory) return memory.error();
+  return std::unique_ptr<store::LocalStore>(std::move(*memory));
+}
+
+bool same_store(const policy::Model& a, const policy::Model& b) {
+  return a.store.url == b.store.url && a.store.prefix == b.store.prefix &&
+         a.store.memory_keys == b.store.memory_keys;
+}
+
+}  // namespace
+
+Result<Guard> Guard::open(Policy policy, GuardOptions options) {
+  auto store = open_store(policy.model(), std::move(options.store));
+  if (!store) return store.error();
+  return Guard(std::make_unique<Impl>(std::move(policy), options, std::move(*store)));
+}
+
+Guard::Impl::Impl(Policy policy, const GuardOptions& options,
+                  std::unique_ptr<store::LocalStore> store)
+    : clock_(options.clock != nullptr ? options.clock : &Clock::real()),
+      observer_(options.observer),
+      hasher_(KeyHasher::random_secret()),
+      digester_(ValueDigester::from_text(policy.model().store.prefix)),
+      store_(std::move(store)),
+      current_(std::make_unique<guard::BoundPolicy>(std::move(policy), 1, names_, metrics_)) {
+  metrics_.set_policy_generation(1);
+}
+
+Guard::Impl::~Impl() = default;
+
+Decision Guard::Impl::check(std::string_view name, const guard::Values& values,
+                            CheckOptions options) noexcept {
+  const PolicyRef policy = current_.read();
+  const guard::BoundRoute* route = policy->find(name);
+  if (route == nullptr) {
+    Decision decision = refused(Reason::unknown_route, {}, options.cost);
+    return tell(std::move(decision), render::Metrics::kNoRoute);
+  }
+  return decide(*policy, *route, values, options);
+}
+
+Decision Guard::Impl::check_request(const HttpRequest& request, CheckOptions options) noexcept {
+  const PolicyRef policy = current_.read();
+  const policy::Model& model = policy->model();
+  policy::HttpView view;
+  if (view.take(request, model) != policy::HttpView::State::ready) {
+    return tell(refused(Reason::invalid_request, {}, options.cost), render::Metrics::kNoRoute);
+  }
+  const auto found = model.matcher->by_request(view.method(), view.host(), view.path());
+  if (found) return decide(*policy, policy->at(*found), RequestValues(view), options);
+  metrics_.count_unmatched();
+  const bool allow = model.unmatched == policy::Unmatched::allow;
+  return tell(allow ? admitted(Reason::no_limit, {}, options.cost)
+                    : refused(Reason::unmatched_request, {}, options.cost),
+              render::Metrics::kNoRoute);
+}
+
+Decision Guard::Impl::decide(const guard::BoundPolicy& policy, const guard::BoundRoute& route,
+                             const guard::Values& values, CheckOptions options) noexcept {
+  const bool timing = timed();
+  const MonoTime begun = timing ? clock_->mono() : MonoTime{};
+  guard::Plan plan;
+  const guard::Plan::Outcome outcome =
+      plan.make(route, policy, values, options.cost, hasher_, digester_);
+  for (std::size_t i = 0; i < plan.absent; ++i) metrics_.count_absent(route.metrics);
+  Decision decision;
+  switch (outcome) {
+    case guard::Plan::Outcome::missing_value:
+      decision = refused(Reason::missing_value, route.name, options.cost);
+      break;
+    case guard::Plan::Outcome::nothing_applies:
+      decision = admitted(Reason::no_limit, route.name, options.cost);
+      break;
+    case guard::Plan::Outcome::ready:
+      ask_local(plan, decision);
+      break;
+  }
+  decision.route = route.name;
+  decision.cost = options.cost;
+  decision.profiles = policy.model().header_profiles;
+  return tell(std::move(decision), route.metrics,
+              timing ? std::optional<Nanos>(clock_->mono() - begun) : std::nullopt);
+}
+
+void Guard::Impl::ask_local(const guard::Plan& plan, Decision& decision) noexcept {
+  std::array<store::Finding, guard::kMaxRules> findings;
+  const Instant now = clock_->now();
+  const store::LocalAnswer answer =
+      store_->decide(plan.asked(), now, std::span(findings.data(), plan.count));
+  switch (answer.outcome) {
+    case store::LocalOutcome::decided:
+      guard::compose(plan, std::span(findings.data(), plan.count), now, Rung::store, decision);
+      for (std::size_t i = 0; i < plan.count; ++i) {
+        if (plan.counters[i].shadow) {
+          metrics_.count_shadow(plan.route->metrics,
+                                findings[i].step.outcome == limit::Outcome::allowed);
+        }
+      }
+      return;
+    case store::LocalOutcome::exhausted:
+      decision.verdict = Verdict::refused;
+      decision.reason = Reason::keys_exhausted;
+      return;
+    case store::LocalOutcome::unavailable:
+      by_policy(plan, decision);
+      return;
+  }
+}
+
+// A store of the caller's own could not decide. One process cannot tell its part from the whole, so
+// bounded and settle are as strict as closed here: nobody may be let through uncounted unless the
+// route says open.
+void Guard::Impl::by_policy(const guard::Plan& plan, Decision& decision) noexcept {
+  decision.rung = Rung::policy;
+  decision.reason = Reason::store_unavailable;
+  decision.verdict = Verdict::refused;
+  if (plan.route->route->when_store_fails != FailurePolicy::open) return;
+  decision.verdict = Verdict::allowed;
+  metrics_.count_unenforced(plan.route->metrics);
+}
+
+Decision Guard::Impl::tell(Decision decision, render::Metrics::RouteSlot route,
+                           std::optional<Nanos> took) noexcept {
+  if (took) {
+    metrics_.record(route, decision.verdict, decision.rung, *took);
+  } else {
+    metrics_.record(route, decision.verdict, decision.rung);
+  }
+  if (observer_ != nullptr) observer_->on_decision(decision);
+  return decision;
+}
+
+Result<void> Guard::Impl::refund(const Decision& decision) {
+  const PolicyRef policy = current_.read();
+  std::array<store::Counter, guard::kMaxRules> counters;
+  std::array<store::Finding, guard::kMaxRules> findings;
+  std::size_t count = 0;
+  for (const RuleReport& report : decision.rules()) {
+    if (report.charge.units == 0 || count == guard::kMaxRules) continue;
+    const limit::Numbers* numbers = policy->numbers_of(report.charge.identity, report.charge.stamp);
+    if (numbers == nullptr) continue;  // the rule is gone, and its counters with it
+    counters[count++] = {.numbers = numbers,
+                         .rule = report.rule,
+                         .identity = report.charge.identity,
+                         .digest = {report.charge.key_hi, report.charge.key_lo},
+                         .key = {},
+                         .cost = report.charge.units,
+                         .op = store::Op::refund,
+                         .generation = static_cast<std::uint32_t>(policy->generation()),
+                         .receipt = report.charge.receipt};
+  }
+  if (count == 0) return {};
+  const store::LocalAnswer answer =
+      store_->decide({counters.data(), count}, clock_->now(), {findings.data(), count});
+  if (answer.outcome == store::LocalOutcome::unavailable) {
+    return Error{ErrorCode::unavailable,
+                 "refund: the store could not decide; nothing was given back"};
+  }
+  return {};
+}
+
+Result<void> Guard::Impl::reset(std::string_view name, const guard::Values& values) {
+  const PolicyRef policy = current_.read();
+  const guard::BoundRoute* route = policy->find(name);
+  if (route == nullptr) {
+    return Error{ErrorCode::not_found,
+                 "reset: no route '" + std::string(name) + "' in the policy, and no default"};
+  }
+  guard::Plan plan;
+  const guard::Plan::Outcome outcome = plan.make(*route, *policy, values, 0, hasher_, digester_);
+  if (outcome == guard::Plan::Outcome::missing_value) {
+    return Error{ErrorCode::invalid_argument,
+                 "reset: a strict rule of route '" + std::string(name) + "' lacks a value"};
+  }
+  for (std::size_t i = 0; i < plan.count; ++i) plan.counters[i].op = store::Op::reset;
+  std::array<store::Finding, guard::kMaxRules> findings;
+  const store::LocalAnswer answer =
+      store_->decide(plan.asked(), clock_->now(), {findings.data(), plan.count});
+  if (answer.outcome == store::LocalOutcome::unavailable) {
+    return Error{ErrorCode::unavailable, "reset: the store could not decide; nothing was reset"};
+  }
+  return {};
+}
+
+Result<void> Guard::Impl::reload(Policy policy) {
+  std::lock_guard lock(reloading_);
+  if (!same_store(current_.read()->model(), policy.model())) {
+    return Error{ErrorCode::failed_precondition,
+                 "store: a reload cannot move to another store (url, prefix or max_keys changed); "
+                 "restart to move"};
+  }
+  const std::uint64_t next = current_.read()->generation() + 1;
+  current_.publish(std::make_unique<guard::BoundPolicy>(std::move(policy), next, names_, metrics_));
+  metrics_.set_policy_generation(next);
+  if (observer_ != nullptr) observer_->on_policy_loaded(next);
+  return {};
+}
+
+}  // namespace weir

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "base/key_digest.h"
+#include "guard/bound_policy.h"
+#include "policy/key.h"
+#include "policy/read_route.h"
+#include "policy/rule_draft.h"
+#include "store/counter.h"
+#include "weir/guard.h"
+
+namespace weir::guard {
+
+using policy::kMaxRules;
+
+// Where a rule finds the values of a request.
+class Values {
+ public:
+  virtual ~Values() = default;
+  // The value of a source, or null data() where the request lacks it. Valid as long as the request.
+  virtual std::string_view value(const policy::Source& source) const noexcept = 0;
+};
+
+// The counters that one request is about: which rules apply, with which numbers, under which keys.
+// Large and left uninitialised on purpose: it lives on the caller's stack, and only what is used is
+// written.
+struct Plan {
+  enum class Outcome : std::uint8_t { ready, nothing_applies, missing_value };
+
+  const BoundRoute* route = nullptr;
+  std::size_t count = 0;
+  std::size_t absent = 0;  // values the request lacked
+  std::array<store::Counter, kMaxRules> counters;
+  std::array<const BoundRule*, kMaxRules> rules;
+
+  std::span<const store::Counter> asked() const noexcept { return {counters.data(), count}; }
+
+  Plan() noexcept {}  // NOLINT: see above
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+
+  // Fills the plan for one request of `units` on `to`.
+  //
+  // Cost:        no allocation.
+  Outcome make(const BoundRoute& to, const BoundPolicy& policy, const Values& values,
+               std::uint64_t units, const KeyHasher& hasher,
+               const ValueDigester& digester) noexcept;
+
+ private:
+  std::size_t used_ = 0;
+  std::array<char, kMaxRules * (8 + policy::kMaxSources * (1 + policy::KeyWriter::kMaxPlainValue))>
+      keys_;
+};
+
+}  // namespace weir::guard

@@ -1,0 +1,348 @@
+#include "ladder/known_table.h"
+
+#include <algorithm>
+
+namespace weir::ladder {
+
+using limit::LogState;
+using limit::Numbers;
+using limit::Outcome;
+using limit::State;
+using limit::Step;
+using store::Counter;
+
+namespace {
+
+// How many entries from the old end are looked at for one that may go, before the slot counts as
+// crowded.
+constexpr int kEvictionReach = 16;
+
+bool is_log(const Numbers& numbers) {
+  return numbers.algorithm == Algorithm::sliding_log;
+}
+
+bool same_family(const Numbers& a, const Numbers& b) {
+  return a.algorithm == b.algorithm && a.calendar == b.calendar &&
+         a.calendar_count == b.calendar_count;
+}
+
+}  // namespace
+
+struct KnownTable::Entry {
+  std::list<KeyDigest>::iterator use;
+
+  bool known = false;
+  Numbers known_numbers;
+  State known_state;
+  std::uint32_t known_remaining = 0;  // sliding_log
+  Instant known_at{};
+  MonoTime seen{};
+
+  bool spent = false;
+  Numbers part_numbers;
+  State local;
+  std::unique_ptr<LogState> log;
+  std::int64_t forget_at_ns = 0;  // local spending means nothing from then on
+  std::uint64_t outage = 0;
+  std::int64_t owed_window_ns = 0;
+  std::uint64_t owed_total = 0;    // of that outage and window
+  std::uint64_t owed_settled = 0;  // of which the store has been told
+
+  bool pinned(Instant now) const { return spent && now.time_since_epoch().count() < forget_at_ns; }
+
+  // What the store would say remains now, as far as this worker knows; absent where it knows
+  // nothing.
+  std::optional<std::uint32_t> remaining(const Numbers& current, Instant now) const {
+    if (!known) return std::nullopt;
+    if (is_log(current)) {
+      if (now - known_at >= Nanos(current.period_ns)) return std::nullopt;  // all of it is over
+      return known_remaining;
+    }
+    if (!same_family(known_numbers, current)) return std::nullopt;
+    const State state = known_numbers.stamp == current.stamp
+                            ? known_state
+                            : limit::convert(known_numbers, current, known_state, now);
+    return limit::take(current, state, now, 0).remaining;
+  }
+
+  void adopt(const Numbers& numbers, Instant now) {
+    if (spent && part_numbers.stamp == numbers.stamp) return;
+    if (is_log(numbers)) {
+      if (!log) log = std::make_unique<LogState>();
+    } else if (spent && same_family(part_numbers, numbers)) {
+      local = limit::convert(part_numbers, numbers, local, now);
+    } else {
+      local = State{};
+    }
+    part_numbers = numbers;
+  }
+
+  Step peek(Instant now, std::uint64_t cost) const {
+    return is_log(part_numbers) ? limit::log_peek(part_numbers, *log, now, cost)
+                                : limit::take(part_numbers, local, now, cost);
+  }
+
+  void charge(Instant now, std::uint64_t cost) {
+    if (is_log(part_numbers)) {
+      (void)limit::log_take(part_numbers, *log, now, cost);
+      forget_at_ns = now.time_since_epoch().count() + part_numbers.period_ns;
+    } else {
+      local = limit::take(part_numbers, local, now, cost).next;
+      forget_at_ns = limit::expires_at_ns(part_numbers, local);
+    }
+  }
+
+  void drain(Instant now, std::uint64_t units) {
+    if (is_log(part_numbers)) {
+      (void)limit::log_drain(part_numbers, *log, now, units);
+    } else {
+      local = limit::drain(part_numbers, local, now, units).next;
+    }
+  }
+
+  // Local room never exceeds this worker's part of what was last known to remain.
+  void hold_to_known(const Numbers& current, limit::Place place, Instant now) {
+    const std::optional<std::uint32_t> left = remaining(current, now);
+    if (!left) return;
+    const std::uint32_t mine = limit::part_of(current, *left, place);
+    const std::uint32_t room = peek(now, 0).remaining;
+    if (room > mine) drain(now, room - mine);
+  }
+
+  void owe(const Numbers& current, std::uint64_t in_outage, Instant now, std::uint64_t units) {
+    const std::int64_t window = current.algorithm == Algorithm::fixed_window ||
+                                        current.algorithm == Algorithm::sliding_window
+                                    ? limit::window_at(current, now).start_ns
+                                    : 0;
+    if (outage != in_outage || owed_window_ns != window) {
+      outage = in_outage;
+      owed_window_ns = window;
+      owed_total = owed_settled = 0;
+    }
+    owed_total += units;
+  }
+
+  // Units that this worker has spent and that still count, by its own part's arithmetic.
+  std::uint64_t standing(Instant now) const {
+    const std::uint32_t most =
+        part_numbers.algorithm == Algorithm::gcra ? part_numbers.burst : part_numbers.limit;
+    return most - peek(now, 0).remaining;
+  }
+};
+
+KnownTable::KnownTable(std::size_t capacity)
+    : capacity_per_slot_(std::max<std::size_t>(1, capacity / kSlots)) {}
+KnownTable::~KnownTable() = default;
+
+KnownTable::Entry* KnownTable::find(Slot& slot, const KeyDigest& digest) const {
+  const auto found = slot.entries.find(digest);
+  return found == slot.entries.end() ? nullptr : &found->second;
+}
+
+KnownTable::Entry* KnownTable::find_or_make(Slot& slot, const KeyDigest& digest,
+                                            Instant store_now) {
+  if (Entry* entry = find(slot, digest)) {
+    slot.by_use.splice(slot.by_use.begin(), slot.by_use, entry->use);
+    return entry;
+  }
+  if (slot.entries.size() >= capacity_per_slot_ && !make_room(slot, store_now)) return nullptr;
+  slot.by_use.push_front(digest);
+  Entry& entry = slot.entries[digest];
+  entry.use = slot.by_use.begin();
+  return &entry;
+}
+
+bool KnownTable::make_room(Slot& slot, Instant store_now) {
+  auto old = slot.by_use.end();
+  for (int looked = 0; looked < kEvictionReach && old != slot.by_use.begin(); ++looked) {
+    --old;
+    const auto found = slot.entries.find(*old);
+    if (found->second.pinned(store_now)) continue;
+    slot.entries.erase(found);
+    slot.by_use.erase(old);
+    return true;
+  }
+  return false;
+}
+
+void KnownTable::learn(const Counter& counter, const State& state, std::uint32_t remaining,
+                       Instant store_now, MonoTime seen) {
+  Slot& slot = slot_of(counter.digest);
+  std::lock_guard lock(slot.mutex);
+  Entry* entry = find_or_make(slot, counter.digest, store_now);
+  if (entry == nullptr) return;
+  if (entry->known && seen < entry->seen) return;  // an older answer that arrived later
+  entry->known = true;
+  entry->known_numbers = *counter.numbers;
+  entry->known_state = state;
+  entry->known_remaining = remaining;
+  entry->known_at = store_now;
+  entry->seen = seen;
+}
+
+std::optional<Step> KnownTable::denial(const Counter& counter, Instant store_now, MonoTime now,
+                                       std::optional<Nanos> max_age) const {
+  Slot& slot = slot_of(counter.digest);
+  std::lock_guard lock(slot.mutex);
+  const Entry* entry = find(slot, counter.digest);
+  if (entry == nullptr || !entry->known || is_log(*counter.numbers)) return std::nullopt;
+  if (max_age && now - entry->seen > *max_age) return std::nullopt;
+  if (!same_family(entry->known_numbers, *counter.numbers)) return std::nullopt;
+  const State state =
+      entry->known_numbers.stamp == counter.numbers->stamp
+          ? entry->known_state
+          : limit::convert(entry->known_numbers, *counter.numbers, entry->known_state, store_now);
+  const Step step = limit::take(*counter.numbers, state, store_now, counter.cost);
+  if (step.outcome == Outcome::allowed) return std::nullopt;
+  return step;
+}
+
+namespace {
+
+// Locks the slots that some counters stand in, in one order, each once.
+template <class Slot, std::size_t N>
+class SlotLocks {
+ public:
+  SlotLocks(std::array<Slot, N>& slots, std::span<const KnownTable::Share> shares) : slots_(slots) {
+    for (const KnownTable::Share& share : shares) wanted_ |= 1U << (share.counter->digest.hi % N);
+    for (std::size_t i = 0; i < N; ++i) {
+      if ((wanted_ >> i & 1U) != 0) slots_[i].mutex.lock();
+    }
+  }
+  ~SlotLocks() {
+    for (std::size_t i = 0; i < N; ++i) {
+      if ((wanted_ >> i & 1U) != 0) slots_[i].mutex.unlock();
+    }
+  }
+  SlotLocks(const SlotLocks&) = delete;
+  SlotLocks& operator=(const SlotLocks&) = delete;
+
+ private:
+  static_assert(N <= 32);
+  std::array<Slot, N>& slots_;
+  std::uint32_t wanted_ = 0;
+};
+
+}  // namespace
+
+KnownTable::Spent KnownTable::spend(std::span<const Share> shares, std::uint64_t outage,
+                                    Instant store_now, const Numbers& overflow,
+                                    std::span<store::Finding> findings) {
+  SlotLocks<Slot, kSlots> locks(slots_, shares);
+  std::array<Entry*, store::kMaxCounters> entries{};
+  Spent verdict = Spent::admitted;
+  const auto worse = [&](Spent found) { verdict = std::max(verdict, found); };
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const Counter& counter = *shares[i].counter;
+    const std::optional<Numbers>& part = shares[i].part;
+    Slot& slot = slot_of(counter.digest);
+    entries[i] = find_or_make(slot, counter.digest, store_now);
+    Step step;
+    if (entries[i] == nullptr) {
+      step = limit::take(overflow, slot.overflow, store_now, counter.cost);
+      if (step.outcome != Outcome::allowed && !counter.shadow) worse(Spent::crowded);
+    } else if (!part) {
+      step.outcome = Outcome::never_fits;
+      if (!counter.shadow) worse(Spent::no_part);
+    } else {
+      entries[i]->adopt(*part, store_now);
+      entries[i]->hold_to_known(*counter.numbers, shares[i].place, store_now);
+      step = entries[i]->peek(store_now, counter.cost);
+      if (step.outcome != Outcome::allowed && !counter.shadow) {
+        worse(step.outcome == Outcome::never_fits ? Spent::no_part : Spent::exhausted);
+      }
+    }
+    findings[i] = {.step = step, .op = store::Op::take, .charged = false};
+  }
+  if (verdict != Spent::admitted) return verdict;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const Counter& counter = *shares[i].counter;
+    if (counter.cost == 0 || findings[i].step.outcome != Outcome::allowed) continue;
+    findings[i].charged = true;
+    if (entries[i] == nullptr) {
+      slot_of(counter.digest).overflow = findings[i].step.next;
+      continue;
+    }
+    entries[i]->charge(store_now, counter.cost);
+    entries[i]->spent = true;
+    entries[i]->owe(*counter.numbers, outage, store_now, counter.cost);
+  }
+  return verdict;
+}
+
+void KnownTable::unspend(std::span<const Share> shares, Instant store_now,
+                         std::span<const store::Finding> findings) {
+  SlotLocks<Slot, kSlots> locks(slots_, shares);
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const Counter& counter = *shares[i].counter;
+    Entry* entry = find(slot_of(counter.digest), counter.digest);
+    if (!findings[i].charged || entry == nullptr || !entry->spent) continue;
+    const Instant receipt = findings[i].step.receipt();
+    if (is_log(entry->part_numbers)) {
+      (void)limit::log_refund(entry->part_numbers, *entry->log, store_now, counter.cost, receipt);
+    } else {
+      entry->local =
+          limit::refund(entry->part_numbers, entry->local, store_now, counter.cost, receipt).next;
+    }
+    entry->owed_total -= std::min(entry->owed_total - entry->owed_settled, counter.cost);
+  }
+}
+
+std::optional<Owed> KnownTable::owed(const Counter& counter, Instant store_now) const {
+  Slot& slot = slot_of(counter.digest);
+  std::lock_guard lock(slot.mutex);
+  const Entry* entry = find(slot, counter.digest);
+  if (entry == nullptr || entry->owed_total == entry->owed_settled || !entry->pinned(store_now))
+    return std::nullopt;
+  std::uint64_t open = entry->owed_total - entry->owed_settled;
+  switch (counter.numbers->algorithm) {
+    case Algorithm::gcra:
+    case Algorithm::sliding_log:
+      // What has run off since is no debt any more.
+      open = std::min(open, entry->standing(store_now));
+      break;
+    case Algorithm::fixed_window:
+    case Algorithm::sliding_window:
+      // A window that is over is over for the limit; the ledger has what was used in it.
+      if (limit::window_at(*counter.numbers, store_now).start_ns != entry->owed_window_ns)
+        return std::nullopt;
+      break;
+  }
+  if (open == 0) return std::nullopt;
+  return Owed{entry->outage, entry->owed_window_ns, entry->owed_settled + open, entry->owed_total};
+}
+
+void KnownTable::settled(const KeyDigest& digest, const Owed& applied) {
+  Slot& slot = slot_of(digest);
+  std::lock_guard lock(slot.mutex);
+  Entry* entry = find(slot, digest);
+  if (entry == nullptr || entry->outage != applied.outage ||
+      entry->owed_window_ns != applied.window_start_ns)
+    return;
+  if (applied.counted < entry->owed_settled || applied.counted > entry->owed_total)
+    return;  // an older telling
+  // The total goes on from what the store's record holds, so that the next telling exceeds it by
+  // what came since.
+  entry->owed_total = applied.units + (entry->owed_total - applied.counted);
+  entry->owed_settled = applied.units;
+}
+
+std::size_t KnownTable::size() const {
+  std::size_t sum = 0;
+  for (const Slot& slot : slots_) {
+    std::lock_guard lock(slot.mutex);
+    sum += slot.entries.size();
+  }
+  return sum;
+}
+
+std::uint64_t KnownTable::owed_units() const {
+  std::uint64_t sum = 0;
+  for (const Slot& slot : slots_) {
+    std::lock_guard lock(slot.mutex);
+    for (const auto& [digest, entry] : slot.entries) sum += entry.owed_total - entry.owed_settled;
+  }
+  return sum;
+}
+
+}  // namespace weir::ladder
