@@ -98,9 +98,8 @@ if(TARGET weir)
     DESTINATION lib/systemd/system COMPONENT program)
   install(FILES ${PROJECT_SOURCE_DIR}/packaging/weir.rules.yml
     DESTINATION ${CMAKE_INSTALL_DATADIR}/weir COMPONENT program)
-  if(EXISTS ${PROJECT_SOURCE_DIR}/docs/weir.1)
-    install(FILES ${PROJECT_SOURCE_DIR}/docs/weir.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program)
-  endif()
+  install(FILES ${PROJECT_SOURCE_DIR}/docs/man/weir.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
+    COMPONENT program)
   # The program writes its own completions.
   if(NOT CMAKE_CROSSCOMPILING)
     set(completions)
