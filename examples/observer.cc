@@ -48,7 +48,6 @@ int main() {
 }
 
 // Prints:
-// policy 1 loaded
 // 3 allowed, 2 limited
 // policy 2 loaded
 // 4 allowed, 6 limited
