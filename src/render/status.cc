@@ -1,25 +1,11 @@
 #include "render/status.h"
 
+#include "base/http_status.h"
+
 namespace weir::render {
 
 int http_status(const Decision& decision) noexcept {
-  switch (decision.verdict) {
-    case Verdict::allowed:
-      return 200;
-    case Verdict::limited:
-      return 429;
-    case Verdict::refused:
-      break;
-  }
-  switch (decision.reason) {
-    case Reason::unknown_route:
-      return 404;
-    case Reason::missing_value:
-    case Reason::invalid_request:
-      return 400;
-    default:
-      return 503;
-  }
+  return weir::http_status(decision.verdict, decision.reason);
 }
 
 std::string_view status_phrase(int status) noexcept {

@@ -6,8 +6,7 @@
 
 namespace weir::render {
 
-// The one map from decisions to HTTP: 200 allowed; 429 limited; 503 refused; but 404 where the
-// caller named a route that does not exist, and 400 where the request itself was wrong.
+// The HTTP status of a decision; base/http_status.h holds the map.
 int http_status(const Decision& decision) noexcept;
 
 // "Too Many Requests"; empty for a status that no door of ours sends.

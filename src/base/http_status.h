@@ -1,0 +1,17 @@
+#pragma once
+
+#include "weir/decision.h"
+
+namespace weir {
+
+// The one map from answers to HTTP: 200 allowed; 429 limited; 503 refused; but 404 where the
+// caller named a route that does not exist, and 400 where the request itself was wrong.
+constexpr int http_status(Verdict verdict, Reason reason) noexcept {
+  if (verdict == Verdict::allowed) return 200;
+  if (verdict == Verdict::limited) return 429;
+  if (reason == Reason::unknown_route) return 404;
+  if (reason == Reason::missing_value || reason == Reason::invalid_request) return 400;
+  return 503;
+}
+
+}  // namespace weir

@@ -1,0 +1,318 @@
+#include "ladder/explain.h"
+
+#include <algorithm>
+
+#include "base/http_status.h"
+#include "ladder/bound.h"
+#include "ladder/explain_words.h"
+#include "policy/duration.h"
+#include "policy/store_url.h"
+
+namespace weir::ladder {
+namespace {
+
+using policy::Model;
+using policy::Route;
+using policy::Rule;
+
+Answer answer(Verdict verdict, Reason reason, std::string when) {
+  return Answer{
+      .verdict = verdict, .status = http_status(verdict, reason), .when = std::move(when)};
+}
+
+bool is_embedded(const Model& model) {
+  return model.store.url == "memory:";
+}
+
+// The worst wait from the store's first answer until every key asks it again: the cooldown that the
+// breaker had reached, its jitter, and the steps of the return.
+Nanos back_within(const policy::StoreSpec& store, Nanos outage) {
+  Nanos cooldown = store.breaker.cooldown;
+  for (Nanos elapsed = cooldown; elapsed < outage && cooldown < store.breaker.max_cooldown;
+       elapsed += cooldown)
+    cooldown = std::min(cooldown * 2, store.breaker.max_cooldown);
+  const auto jitter = static_cast<std::int64_t>(store.breaker.jitter * 100 + 0.5);
+  return cooldown + cooldown * jitter / 100 + store.recovery.step * store.recovery.steps;
+}
+
+// What a metered rule may serve beyond its parts: absent where that has no end of its own.
+std::optional<std::uint64_t> overspend_of(const Route& route, const Rule& rule) {
+  if (!rule.meter || !route.overspend) return 0;
+  if (route.overspend->mode != policy::OverspendMode::cap) return std::nullopt;
+  return route.overspend->cap;
+}
+
+std::vector<RuleBound> bounds_of(const Route& route, Exposure exposure) {
+  if (route.ceiling) exposure.ceiling = &route.ceiling->numbers;
+  std::vector<RuleBound> out;
+  for (const Rule& rule : route.rules) {
+    exposure.overspend = overspend_of(route, rule);
+    std::optional<std::uint64_t> most;
+    if (!rule.shadow && !route.shadow)
+      most = most_admitted(rule.numbers, route.when_store_fails, exposure);
+    out.push_back({rule.name, most});
+  }
+  return out;
+}
+
+// A window that holds a change: the store answered in it, and everybody was cut off in it.
+std::vector<RuleBound> bounds_of_a_change(const Model& model, const Route& route,
+                                          const ExplainOptions& options) {
+  return bounds_of(
+      route,
+      {.workers = options.workers, .cut_off = options.workers, .regions = model.store.regions});
+}
+
+std::string deadline_in_words(const policy::StoreSpec& store) {
+  const std::string time = policy::to_text(store.deadline);
+  return time == store.deadline_text ? time : time + " (" + store.deadline_text + ")";
+}
+
+std::string slow_in_words(const policy::StoreSpec& store) {
+  std::string out = "a request waits " + deadline_in_words(store) +
+                    " and no longer; then it is answered as when the store is away. After " +
+                    std::to_string(store.breaker.failures) +
+                    " such in a row nobody waits any more, until a probe is answered.";
+  if (store.breaker.slow_call.count() > 0)
+    out += " So too when " + std::to_string(static_cast<int>(store.breaker.slow_rate * 100 + 0.5)) +
+           "% of calls take longer than " + policy::to_text(store.breaker.slow_call) + ".";
+  return out;
+}
+
+std::string returning_in_words(const policy::StoreSpec& store) {
+  return "a probe finds it within " + policy::to_text(store.breaker.cooldown) + " to " +
+         policy::to_text(store.breaker.max_cooldown) + "; then keys return to it in " +
+         std::to_string(store.recovery.steps) + " steps of " +
+         policy::to_text(store.recovery.step) +
+         ". What was admitted meanwhile is told to the store and stays used.";
+}
+
+StateOfStore answering(const Model& model, const Route& route, const ExplainOptions& options) {
+  StateOfStore out{.state = StoreState::answers, .meaning = "Counts are exact."};
+  out.answers = {answer(Verdict::allowed, Reason::within_limit, "every limit has room"),
+                 answer(Verdict::limited, Reason::over_limit, "a limit has not")};
+  out.bounds = bounds_of(route, {.workers = options.workers, .regions = model.store.regions});
+  return out;
+}
+
+StateOfStore slow(const Model& model, const Route& route, const StateOfStore& away,
+                  const ExplainOptions& options) {
+  StateOfStore out{.state = StoreState::slow, .meaning = slow_in_words(model.store)};
+  out.answers = away.answers;
+  for (Answer& each : out.answers) each.when = "too late: " + each.when;
+  out.bounds = bounds_of_a_change(model, route, options);
+  return out;
+}
+
+StateOfStore away(const Route& route, const ExplainOptions& options) {
+  StateOfStore out{.state = StoreState::away};
+  out.bounds = bounds_of(
+      route, {.workers = options.workers, .cut_off = options.workers, .store_answered = false});
+  const Answer denied =
+      answer(Verdict::limited, Reason::over_limit, "the store's last answer still denies it");
+  const std::string under_ceiling =
+      route.ceiling ? "over the ceiling of " + route.ceiling->text + " a worker" : "";
+  const Answer over_ceiling = answer(Verdict::refused, Reason::over_ceiling, under_ceiling);
+  switch (route.when_store_fails) {
+    case FailurePolicy::closed:
+      out.meaning = "Nobody can count, so nothing passes.";
+      out.answers = {denied, answer(Verdict::refused, Reason::store_unavailable, "anything else")};
+      break;
+    case FailurePolicy::bounded:
+      out.meaning = parts_in_words(route, options.workers);
+      out.answers = {
+          answer(Verdict::allowed, Reason::within_limit, "this worker's part has room"),
+          answer(Verdict::limited, Reason::over_share, "this worker's part is used up"),
+          answer(Verdict::refused, Reason::over_share, "it has no part that could hold it")};
+      if (route.ceiling) out.answers.push_back(over_ceiling);
+      break;
+    case FailurePolicy::settle:
+      out.meaning = parts_in_words(route, options.workers) + " " + overspend_in_words(route);
+      out.answers = {answer(Verdict::allowed, Reason::within_limit,
+                            "this worker's part has room, or the rule is metered and the overspend "
+                            "allows it"),
+                     answer(Verdict::limited, Reason::over_share, "anything else")};
+      if (route.ceiling) out.answers.push_back(over_ceiling);
+      break;
+    case FailurePolicy::open:
+      out.meaning = route.ceiling ? "Nothing is counted; only the ceiling holds."
+                                  : "Nothing is counted, and nothing holds.";
+      out.answers = {answer(Verdict::allowed, Reason::store_unavailable,
+                            route.ceiling ? "the ceiling has room" : "always")};
+      if (route.ceiling) out.answers.push_back(over_ceiling);
+      break;
+  }
+  if (route.rules.empty()) {
+    out.meaning = "The route has no limit, so nothing needs the store.";
+    out.answers = {answer(Verdict::allowed, Reason::no_limit, "always")};
+  }
+  return out;
+}
+
+StateOfStore returning(const Model& model, const Route& route, const StateOfStore& away,
+                       const ExplainOptions& options) {
+  StateOfStore out = answering(model, route, options);
+  out.state = StoreState::returning;
+  out.meaning = returning_in_words(model.store);
+  out.bounds = bounds_of(
+      route,
+      {.workers = options.workers, .cut_off = options.workers, .regions = model.store.regions});
+  for (Answer each : away.answers) {
+    each.when = "of keys not yet back: " + each.when;
+    out.answers.push_back(std::move(each));
+  }
+  return out;
+}
+
+std::vector<std::string> besides(const Model& model, const Route& route,
+                                 const ExplainOptions& options) {
+  std::vector<std::string> out;
+  if (route.rules.empty()) return out;
+  const bool parts = route.when_store_fails == FailurePolicy::bounded ||
+                     route.when_store_fails == FailurePolicy::settle;
+  if (is_embedded(model)) {
+    out.push_back("A restart of this process forgets its counters: each adds at most the limit.");
+  } else {
+    out.push_back("Each time the store loses its data, at most the limit is added.");
+    if (parts && options.workers > 0)
+      out.push_back(
+          "A worker restarted under another name between two outages of one window adds "
+          "its part once more.");
+    if (model.store.fallback_url)
+      out.push_back("The fallback store " + policy::redacted(*model.store.fallback_url) +
+                    " is asked first; what it admits is on top, at most the limit.");
+  }
+  if (route.ceiling && route.when_store_fails != FailurePolicy::closed)
+    out.push_back("All keys together, without the store: at most " +
+                  std::to_string(most_under_ceiling(route.ceiling->numbers, options.workers,
+                                                    Nanos(route.ceiling->numbers.period_ns))) +
+                  " in any " + interval_in_words(Nanos(route.ceiling->numbers.period_ns)) +
+                  " (ceiling " + route.ceiling->text + " a worker).");
+  return out;
+}
+
+// The most that one key is admitted while the store is away for so long.
+std::optional<std::uint64_t> most_in_outage(const Route& route, const Rule& rule, Nanos length,
+                                            std::optional<std::uint64_t> ceilings) {
+  if (rule.shadow || route.shadow) return std::nullopt;
+  if (route.when_store_fails == FailurePolicy::closed) return 0;
+  std::optional<std::uint64_t> most;
+  if (route.when_store_fails == FailurePolicy::bounded) most = most_in(rule.numbers, length);
+  const auto overspend = overspend_of(route, rule);
+  if (route.when_store_fails == FailurePolicy::settle && overspend)
+    most = most_in(rule.numbers, length) + *overspend;
+  if (!most || !ceilings) return most ? most : ceilings;
+  return std::min(*most, *ceilings);
+}
+
+ExplainedOutage outage_of(const Model& model, const Route& route, const ExplainOptions& options) {
+  const Nanos length = *options.outage;
+  ExplainedOutage out{.length = length, .back_within = back_within(model.store, length)};
+  const bool under_ceiling = route.ceiling && route.when_store_fails != FailurePolicy::closed;
+  if (under_ceiling)
+    out.all_keys = most_under_ceiling(route.ceiling->numbers, options.workers, length);
+  for (const Rule& rule : route.rules)
+    out.bounds.push_back({rule.name, most_in_outage(route, rule, length, out.all_keys)});
+  return out;
+}
+
+ExplainedRule explained(const Route& route, const Rule& rule) {
+  return ExplainedRule{
+      .name = rule.name,
+      .numbers = rule.numbers,
+      .most_in_window = most_in_window(rule.numbers),
+      .most_in_period = most_in(rule.numbers, Nanos(rule.numbers.period_ns)),
+      .counted = counted_in_words(rule),
+      .shadow = rule.shadow || route.shadow,
+      .meter = rule.meter,
+      .exemptions = rule.exempt.size(),
+      .overrides = rule.overrides.size(),
+  };
+}
+
+ExplainedRoute explained(const Model& model, const Route& route, const ExplainOptions& options) {
+  ExplainedRoute out{.name = route.name,
+                     .protects = route.protects,
+                     .policy = route.when_store_fails,
+                     .policy_reason = policy_reason(route),
+                     .ceiling = route.ceiling ? route.ceiling->text : ""};
+  for (const policy::Match& match : route.matches) out.matches.push_back(match_in_words(match));
+  for (const Rule& rule : route.rules) out.rules.push_back(explained(route, rule));
+  out.states.push_back(answering(model, route, options));
+  const StateOfStore gone = away(route, options);
+  out.states.push_back(slow(model, route, gone, options));
+  out.states.push_back(gone);
+  out.states.push_back(returning(model, route, gone, options));
+  out.besides = besides(model, route, options);
+  if (options.outage) out.outage = outage_of(model, route, options);
+  return out;
+}
+
+std::vector<std::string> store_facts(const Model& model) {
+  if (is_embedded(model))
+    return {"The counters are in this process: they are exact, and they cannot be slow or away.",
+            "They hold at most " + std::to_string(model.store.memory_keys) +
+                " live keys; a new one beyond that is refused with 503.",
+            "What is said below of a store that is slow or away holds once a fleet shares one "
+            "(store: redis://...)."};
+  std::vector<std::string> out = {"Every worker asks this store, so all of them share each limit."};
+  out.push_back("Slow: " + slow_in_words(model.store));
+  out.push_back("Coming back: " + returning_in_words(model.store));
+  if (model.store.startup == policy::Startup::require)
+    out.push_back("A worker does not start without it.");
+  if (model.store.regions > 1)
+    out.push_back("Each of " + std::to_string(model.store.regions) +
+                  " regions has one of its own and grants the whole limit.");
+  return out;
+}
+
+std::vector<std::string> request_facts(const Model& model) {
+  std::vector<std::string> out;
+  const bool matches = std::any_of(model.routes.begin(), model.routes.end(),
+                                   [](const Route& route) { return !route.matches.empty(); });
+  if (matches)
+    out.push_back(model.unmatched == policy::Unmatched::allow
+                      ? "A request that no route matches is allowed, unchecked."
+                      : "A request that no route matches is refused with 503.");
+  out.push_back(model.default_route.empty()
+                    ? "A caller that names no route of this policy gets 404."
+                    : "A caller that names no route of this policy gets route " +
+                          model.default_route + ".");
+  return out;
+}
+
+}  // namespace
+
+std::string_view to_string(StoreState state) {
+  switch (state) {
+    case StoreState::answers:
+      return "answers";
+    case StoreState::slow:
+      return "is slow";
+    case StoreState::away:
+      return "is away";
+    case StoreState::returning:
+      return "comes back";
+  }
+  return "unknown";
+}
+
+Result<Explanation> explain(const Model& model, const ExplainOptions& options) {
+  Explanation out{.store = policy::redacted(model.store.url),
+                  .embedded = is_embedded(model),
+                  .workers = std::max(options.workers, 1u)};
+  out.deadline = policy::to_text(model.store.deadline);
+  ExplainOptions checked = options;
+  checked.workers = out.workers;
+  out.store_facts = store_facts(model);
+  out.request_facts = request_facts(model);
+  for (const Route& route : model.routes)
+    if (options.route.empty() || route.name == options.route)
+      out.routes.push_back(explained(model, route, checked));
+  if (out.routes.empty() && !options.route.empty())
+    return Error{ErrorCode::not_found,
+                 "the policy has no route '" + std::string(options.route) + "'"};
+  return out;
+}
+
+}  // namespace weir::ladder

@@ -1,0 +1,122 @@
+#include "ladder/explain.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+
+#include "weir/policy.h"
+
+namespace weir::ladder {
+namespace {
+
+using namespace std::chrono_literals;
+
+Explanation explained(const std::string& routes, const ExplainOptions& options = {},
+                      const std::string& store = "redis://127.0.0.1") {
+  const auto policy = Policy::parse("store: " + store + "\nroutes:\n  r: " + routes + "\n");
+  EXPECT_TRUE(policy) << policy.error().message;
+  return explain(policy->model(), options).value();
+}
+
+const StateOfStore& state(const Explanation& explanation, StoreState which) {
+  return explanation.routes.at(0).states.at(static_cast<std::size_t>(which));
+}
+
+std::vector<int> statuses(const StateOfStore& state) {
+  std::vector<int> out;
+  for (const Answer& answer : state.answers) out.push_back(answer.status);
+  return out;
+}
+
+TEST(Explain, NamesTheStatusesOfEachFailurePolicy) {
+  const auto away = [](const std::string& policy) {
+    return statuses(state(explained("{limits: [5 per minute], " + policy + "}"), StoreState::away));
+  };
+  EXPECT_EQ(away("when_store_fails: closed"), (std::vector<int>{429, 503}));
+  EXPECT_EQ(away("when_store_fails: bounded"), (std::vector<int>{200, 429, 503}));
+  EXPECT_EQ(away("when_store_fails: bounded, ceiling: 5 per second"),
+            (std::vector<int>{200, 429, 503, 503}));
+  EXPECT_EQ(away("when_store_fails: open"), (std::vector<int>{200}));
+  EXPECT_EQ(away("when_store_fails: open, ceiling: 5 per second"), (std::vector<int>{200, 503}));
+}
+
+TEST(Explain, PrintsTheBoundThatIsEnforced) {
+  const Explanation bounded = explained(
+      "{limits: [{requests: 100, per: minute, algorithm: fixed_window}], protects: capacity}",
+      {.workers = 3});
+  EXPECT_EQ(state(bounded, StoreState::answers).bounds[0].most, 100u);
+  EXPECT_EQ(state(bounded, StoreState::away).bounds[0].most, 100u);
+  EXPECT_EQ(state(bounded, StoreState::slow).bounds[0].most, 200u);
+  EXPECT_EQ(state(bounded, StoreState::returning).bounds[0].most, 200u);
+  const Explanation closed = explained("{limits: [5 per minute], protects: security}");
+  EXPECT_EQ(state(closed, StoreState::away).bounds[0].most, 0u);
+  const Explanation open = explained("{limits: [5 per minute], protects: nothing}");
+  EXPECT_EQ(state(open, StoreState::away).bounds[0].most, std::nullopt);
+  EXPECT_NE(explain_text(open).find("nothing holds"), std::string::npos);
+}
+
+TEST(Explain, AddsTheOverspendOfMeteredRules) {
+  const std::string limits =
+      "{limits: [{requests: 10, per: day, algorithm: fixed_window, meter: true}, {requests: 10, "
+      "per: hour, algorithm: fixed_window}], protects: revenue, ";
+  const Explanation capped = explained(limits + "overspend: {cap: 50}}");
+  EXPECT_EQ(state(capped, StoreState::away).bounds[0].most, 60u);
+  EXPECT_EQ(state(capped, StoreState::away).bounds[1].most, 10u);
+  const Explanation billed = explained(limits + "overspend: bill, ceiling: 5 per second}");
+  EXPECT_EQ(state(billed, StoreState::away).bounds[0].most, 5u + 5u * 86'400u);
+  EXPECT_EQ(state(billed, StoreState::away).bounds[1].most, 10u);
+}
+
+TEST(Explain, GivesShadowRulesNoBound) {
+  const Explanation shadow =
+      explained("{limits: [{requests: 5, per: minute, shadow: true}], protects: security}");
+  EXPECT_EQ(state(shadow, StoreState::answers).bounds[0].most, std::nullopt);
+}
+
+TEST(Explain, SaysThatAMemoryStoreCannotBeAway) {
+  const Explanation memory =
+      explained("{limits: [5 per minute], protects: security}", {}, "'memory:'");
+  EXPECT_TRUE(memory.embedded);
+  EXPECT_NE(explain_text(memory).find("cannot be slow or away"), std::string::npos);
+}
+
+TEST(Explain, SaysHowLongTheReturnTakes) {
+  const auto back = [](Nanos outage) {
+    return explained("{limits: [5 per minute], protects: capacity}", {.outage = outage})
+        .routes.at(0)
+        .outage->back_within;
+  };
+  // The cooldown that was reached, 20 % of jitter, and four steps of 250 ms.
+  EXPECT_EQ(back(100ms), Nanos(500ms + 100ms + 1s));
+  EXPECT_EQ(back(600ms), Nanos(1s + 200ms + 1s));
+  EXPECT_EQ(back(11s), Nanos(5s + 1s + 1s));
+}
+
+TEST(Explain, NeverShowsCredentials) {
+  const Explanation secret =
+      explained("{limits: [5 per minute], protects: security}", {},
+                "{url: 'redis://u:hunter2@h', fallback: 'redis://:hunter2@g'}");
+  EXPECT_EQ((explain_text(secret) + explain_json(secret)).find("hunter2"), std::string::npos);
+}
+
+TEST(Explain, SaysTheNominalLengthOfAMonth) {
+  EXPECT_NE(explain_text(explained("{limits: [5 per month], protects: security}"))
+                .find("a month counts as 30 days"),
+            std::string::npos);
+  EXPECT_NE(explain_text(explained("{limits: [{requests: 5, per: month, algorithm: fixed_window}], "
+                                   "protects: security}"))
+                .find("in each month (UTC)"),
+            std::string::npos);
+}
+
+TEST(Explain, KnowsOnlyRoutesOfThePolicy) {
+  const auto policy = Policy::parse("routes: {a: {limits: [], protects: nothing}}").value();
+  EXPECT_EQ(explain(policy.model(), {.route = "a"}).value().routes.size(), 1u);
+  const auto none = explain(policy.model(), {.route = "b"});
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, ErrorCode::not_found);
+}
+
+}  // namespace
+}  // namespace weir::ladder

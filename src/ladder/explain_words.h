@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "policy/model.h"
+
+namespace weir::ladder {
+
+// The sentences of `weir explain`, for readers who never saw the project.
+
+// "minute", "30 seconds", "500ms".
+std::string interval_in_words(Nanos interval);
+// "12 at once, then one every 5s; 24 in the worst minute".
+std::string counted_in_words(const policy::Rule& rule);
+// "Each of 3 workers admits its part: 34, 33, 33 of 100 per minute by user."
+std::string parts_in_words(const policy::Route& route, std::uint32_t workers);
+std::string overspend_in_words(const policy::Route& route);
+// "POST api.example/login"
+std::string match_in_words(const policy::Match& match);
+// "protects capacity", "when_store_fails"
+std::string policy_reason(const policy::Route& route);
+
+}  // namespace weir::ladder
