@@ -70,7 +70,10 @@ store::LocalAnswer ModelLimiter::decide(std::span<const Counter> counters, Insta
     finding.op = asked.op;
     finding.step = carry_out(after.counter, asked, now);
     const bool fitted = finding.step.outcome == Outcome::allowed;
-    finding.charged = answer.allowed && after.counter.charged() > before.counter.charged();
+    if (answer.allowed && asked.op != Op::reset) {
+      finding.units = after.counter.charged() - before.counter.charged();
+    }
+    finding.charged = finding.units > 0;
     if (!answer.allowed) {
       finding.step = left_alone(before.counter, asked, now);
       // Only a clock that was set back is followed, by the takes that did not fit.

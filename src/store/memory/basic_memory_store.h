@@ -138,6 +138,7 @@ class BasicMemoryStore {
         item->counter = &counters[i];
         item->finding = &findings[i];
         item->reserved = false;
+        item->new_id = 0;
       }
     }
     Item* at(std::size_t place) noexcept {

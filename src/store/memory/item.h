@@ -17,6 +17,7 @@ struct Item {
   bool present;                   // the counter is kept; else it is fresh
   bool changes;                   // the step, carried out, writes
   bool reserved;                  // its place was taken by this ask
+  bool without_room;              // a shadow rule's, for which there was no room
   limit::State state;
   limit::Step step;
   std::uint64_t units;  // charged, once it is written
@@ -25,6 +26,7 @@ struct Item {
   Line* home;
   Held* held;  // the line it stands in, where present
   unsigned slot;
+  unsigned new_id;  // a reference to the numbers it was converted to, until it is written
 
   // Among the logs.
   std::uint32_t log;    // its node's cell
@@ -71,6 +73,12 @@ inline bool step_changes(const Item& item) noexcept {
   return item.present;
 }
 
+// Whether the clock was set back, and a charge that does not fit is to follow it; see limit/step.h.
+inline bool follows_clock(const Item& item) noexcept {
+  return item.present && item.counter->op == Op::take &&
+         item.step.outcome != limit::Outcome::allowed && item.step.next != item.state;
+}
+
 // Whether the item's counter makes the whole ask denied.
 inline bool denies(const Item& item) noexcept {
   return item.counter->op == Op::take && !item.counter->shadow &&
@@ -86,27 +94,32 @@ inline std::uint64_t units_charged(const Item& item, Instant now) noexcept {
   return limit::take(*item.numbers, item.state, now, 0).remaining;
 }
 
-// Writes the item's finding. `peek(cost)` is the step that a charge of so much would be on the
-// state that was found.
+// What is said of a counter whose step was not carried out: whether it alone would have fitted, and
+// what there is now. `peek(cost)` is the step that a charge of so much would be.
+template <class Peek>
+limit::Step left_alone(const Counter& counter, Peek peek) noexcept {
+  const bool charges = counter.op == Op::take || counter.op == Op::drain;
+  const limit::Step alone = peek(charges ? counter.cost : 0);
+  if (charges && alone.outcome != limit::Outcome::allowed) return alone;
+  limit::Step step = peek(0);
+  step.outcome = limit::Outcome::allowed;
+  step.retry_after_ns = 0;
+  return step;
+}
+
+// Writes the item's finding.
 template <class Peek>
 void report(const Item& item, bool carried_out, Peek peek) noexcept {
-  const Counter& counter = *item.counter;
   Finding& finding = *item.finding;
   finding = Finding{};
-  finding.op = counter.op;
-  if (carried_out && item.changes) {
-    finding.step = item.step;
-    finding.units = item.units;
-    finding.charged = item.units > 0;
+  finding.op = item.counter->op;
+  if (!carried_out || item.without_room) {
+    finding.step = left_alone(*item.counter, peek);
     return;
   }
-  const bool charges = counter.op == Op::take || counter.op == Op::drain;
-  finding.step = peek(charges ? counter.cost : 0);
-  if (counter.cost == 0 || finding.step.outcome != limit::Outcome::allowed) return;
-  // It fits and is not charged: what remains is what there is.
-  finding.step = peek(0);
-  finding.step.outcome = limit::Outcome::allowed;
-  finding.step.retry_after_ns = 0;
+  finding.step = item.step;
+  finding.units = item.units;
+  finding.charged = item.units > 0;
 }
 
 }  // namespace weir::store

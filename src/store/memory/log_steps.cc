@@ -90,18 +90,6 @@ Step answer(const limit::Numbers& numbers, const PooledLog& log, const Seen& see
   return step;
 }
 
-// What is left, of a step that is carried out.
-Step carried_out(const limit::Numbers& numbers, const PooledLog& log, Instant now) {
-  const Seen seen = see(log, now);
-  Step step;
-  step.outcome = Outcome::allowed;
-  step.next.time_ns = seen.at_ns;
-  step.remaining = units_left(numbers, log.node().used);
-  if (!log.empty())
-    step.reset_after_ns = over_at(numbers.period_ns, seen, log.back()) - seen.now_ns;
-  return step;
-}
-
 }  // namespace
 
 Step peek_log(const limit::Numbers& numbers, const PooledLog& log, Instant now,
@@ -110,31 +98,37 @@ Step peek_log(const limit::Numbers& numbers, const PooledLog& log, Instant now,
   return answer(numbers, log, seen, standing_at(numbers, log, seen), cost);
 }
 
+bool clock_was_set_back(const PooledLog& log, Instant now) noexcept {
+  return see(log, now).stepped_back;
+}
+
 void settle_log(PooledLog& log, Instant now) noexcept {
   const Seen seen = see(log, now);
   if (seen.stepped_back) log.bring_back(seen.at_ns);
   log.node().last_seen_ns = seen.at_ns;
-  while (!log.empty() &&
-         over_at(log.node().period_ns, seen, log.entry(log.begin())) <= seen.at_ns) {
+  const std::int64_t period_ns = log.node().period_ns;
+  while (!log.empty() && over_at(period_ns, seen, log.entry(log.begin())) <= seen.at_ns) {
     log.pop_front();
   }
 }
 
-Step peek_settled_log(const limit::Numbers& numbers, const PooledLog& log, Instant now,
-                      std::uint64_t cost) noexcept {
-  return answer(numbers, log, see(log, now), {log.begin(), log.node().used}, cost);
+void charge_log(PooledLog& log, Instant now, std::uint32_t units, std::uint32_t& spare) noexcept {
+  settle_log(log, now);
+  log.append(log.node().last_seen_ns, units, spare);
 }
 
-Step charge_log(const limit::Numbers& numbers, PooledLog& log, Instant now, std::uint32_t units,
-                std::uint32_t& spare) noexcept {
-  if (units > 0) log.append(see(log, now).at_ns, units, spare);
-  return carried_out(numbers, log, now);
+std::uint32_t refundable(const limit::Numbers& numbers, const PooledLog& log, Instant now,
+                         Instant receipt) noexcept {
+  const Seen seen = see(log, now);
+  const std::int64_t charged_ns = limit::instant_ns(receipt);
+  // Once the clock was set back, the instants of earlier charges are no longer known.
+  if (seen.stepped_back || charged_ns + numbers.period_ns <= seen.at_ns) return 0;
+  return log.units_at(charged_ns);
 }
 
-Step refund_log(const limit::Numbers& numbers, PooledLog& log, Instant now, std::uint64_t units,
-                Instant receipt) noexcept {
+void refund_log(PooledLog& log, Instant now, std::uint64_t units, Instant receipt) noexcept {
+  log.node().last_seen_ns = see(log, now).at_ns;
   log.take_back(limit::instant_ns(receipt), units);
-  return carried_out(numbers, log, now);
 }
 
 std::int64_t log_expires_at_ns(const PooledLog& log) noexcept {

@@ -20,22 +20,20 @@ namespace weir::store {
 limit::Step peek_log(const limit::Numbers& numbers, const PooledLog& log, Instant now,
                      std::uint64_t cost) noexcept;
 
-// Drops what is over, and brings what is of another clock to this one: what every step but a probe
-// does first.
+// Whether the clock was set back since the log was last changed.
+bool clock_was_set_back(const PooledLog& log, Instant now) noexcept;
+
+// Drops what is over, and brings what is of another clock to this one: what a step does that
+// writes.
 void settle_log(PooledLog& log, Instant now) noexcept;
 
-// As peek_log(), of a log that settle_log() has seen at `now`.
-limit::Step peek_settled_log(const limit::Numbers& numbers, const PooledLog& log, Instant now,
-                             std::uint64_t cost) noexcept;
+// Charges units that fit. Takes the spare cell where the log is full.
+void charge_log(PooledLog& log, Instant now, std::uint32_t units, std::uint32_t& spare) noexcept;
 
-// Charges units that fit, and says what is left. Requires: settled at `now`; a spare cell where the
-// log is full.
-limit::Step charge_log(const limit::Numbers& numbers, PooledLog& log, Instant now,
-                       std::uint32_t units, std::uint32_t& spare) noexcept;
-
-// Gives units back to the charge of that receipt. Requires: settled at `now`.
-limit::Step refund_log(const limit::Numbers& numbers, PooledLog& log, Instant now,
-                       std::uint64_t units, Instant receipt) noexcept;
+// Units that a refund would find to give back, and gives them back.
+std::uint32_t refundable(const limit::Numbers& numbers, const PooledLog& log, Instant now,
+                         Instant receipt) noexcept;
+void refund_log(PooledLog& log, Instant now, std::uint64_t units, Instant receipt) noexcept;
 
 // The instant from which the log cannot be told from a fresh one.
 std::int64_t log_expires_at_ns(const PooledLog& log) noexcept;

@@ -78,7 +78,7 @@ int LogTable::sweep_bucket(std::uint64_t bucket, Instant now) noexcept {
     LogNode& node = *pool_.at<LogNode>(id);
     const std::uint32_t next = node.next;
     settle_node(node, now);
-    if (expires_at_ns(node) <= limit::instant_ns(now)) {
+    if (expires_at_ns(node) <= limit::instant_ns(now) - limit::kBackstepNs) {
       remove(id);
       ++removed;
     }
@@ -120,6 +120,7 @@ void LogAsk::evaluate() noexcept {
     item.present = item.log != 0;
     item.spare = 0;
     item.units = 0;
+    item.without_room = false;
     item.numbers = item.counter->numbers;
     evaluate_log(item);
   }
@@ -127,6 +128,11 @@ void LogAsk::evaluate() noexcept {
 
 limit::State window_of(const LogNode& node) {
   return {node.last_seen_ns, node.head, node.tail};
+}
+void put_window(LogNode& node, const limit::State& state) {
+  node.last_seen_ns = state.time_ns;
+  node.head = state.current;
+  node.tail = state.previous;
 }
 bool is_window(const Item& item) {
   return item.numbers->algorithm != Algorithm::sliding_log;
@@ -146,27 +152,30 @@ void LogAsk::evaluate_log(Item& item) noexcept {
   if (is_window(item)) {
     item.step = step_for(counter, *item.numbers, item.state, now_);
     item.changes = step_changes(item);
+    if (follows_clock(item)) put_window(log.node(), item.step.next);
     return;
-  }
-  const bool probe = counter.op == Op::take && counter.cost == 0;
-  if (item.present && !probe) {
-    log.node().period_ns = item.numbers->period_ns;
-    settle_log(log, now_);
   }
   item.step = peek_log(*item.numbers, log, now_, counter.op == Op::take ? counter.cost : 0);
   switch (counter.op) {
     case Op::take:
       item.changes = item.step.outcome == limit::Outcome::allowed && counter.cost > 0;
-      break;
+      if (item.present && counter.cost > 0 && !item.changes && clock_was_set_back(log, now_)) {
+        settle_log(log, now_);
+      }
+      return;
     case Op::drain:
       item.changes = item.step.remaining > 0 && counter.cost > 0;
-      break;
+      item.step = peek_log(*item.numbers, log, now_, counter.cost);
+      return;
     case Op::refund:
-      item.changes = log.units_at(limit::instant_ns(counter.receipt)) > 0;
-      break;
+      item.changes = counter.cost > 0 && refundable(*item.numbers, log, now_, counter.receipt) > 0;
+      item.step.outcome = limit::Outcome::allowed;
+      item.step.retry_after_ns = 0;
+      return;
     case Op::reset:
       item.changes = item.present;
-      break;
+      item.step = peek_log(*item.numbers, PooledLog(table_.pool_, fresh_), now_, 0);
+      return;
   }
 }
 
@@ -176,6 +185,7 @@ bool LogAsk::reserve() noexcept {
     if (!item.changes || !charges || reserve_one(item)) continue;
     if (!item.counter->shadow) return false;
     item.changes = false;
+    item.without_room = true;
   }
   return true;
 }
@@ -190,7 +200,11 @@ bool LogAsk::reserve_one(Item& item) noexcept {
     }
     item.reserved = true;
   }
-  if (is_window(item) || !log_of(item).full()) return true;
+  if (is_window(item)) return true;
+  PooledLog log = log_of(item);
+  // Where all of it is over, its cells come back first.
+  if (log.back_is_over(limit::instant_ns(now_))) settle_log(log, now_);
+  if (!log.full()) return true;
   item.spare = table_.pool_.take();
   if (item.spare != 0) return true;
   release(item);
@@ -223,25 +237,24 @@ void LogAsk::write() noexcept {
       continue;
     }
     item.units = units_charged(item, now_);
-    node.last_seen_ns = item.step.next.time_ns;
-    node.head = item.step.next.current;
-    node.tail = item.step.next.previous;
+    put_window(node, item.step.next);
   }
 }
 
 void LogAsk::write_log(Item& item) noexcept {
   const Counter& counter = *item.counter;
   PooledLog log = log_of(item);
-  settle_log(log, now_);
   if (counter.op == Op::refund) {
-    item.step = refund_log(*item.numbers, log, now_, counter.cost, counter.receipt);
+    refund_log(log, now_, counter.cost, counter.receipt);
+    item.step = peek_log(*item.numbers, log, now_, 0);
+    item.step.outcome = limit::Outcome::allowed;
+    item.step.retry_after_ns = 0;
     return;
   }
-  const std::uint32_t left = peek_settled_log(*item.numbers, log, now_, 0).remaining;
-  const auto units = static_cast<std::uint32_t>(std::min<std::uint64_t>(counter.cost, left));
-  item.step = charge_log(*item.numbers, log, now_, units, item.spare);
-  item.units = units;
-  if (units < counter.cost) item.step = peek_settled_log(*item.numbers, log, now_, counter.cost);
+  const std::uint32_t left = peek_log(*item.numbers, log, now_, 0).remaining;
+  item.units = std::min<std::uint64_t>(counter.cost, left);
+  charge_log(log, now_, static_cast<std::uint32_t>(item.units), item.spare);
+  if (item.units < counter.cost) item.step = peek_log(*item.numbers, log, now_, counter.cost);
 }
 
 limit::Step LogAsk::peek(const Item& item, std::uint64_t cost) noexcept {

@@ -66,6 +66,10 @@ class PooledLog {
   // Requires: !empty().
   limit::LogEntry back() const noexcept { return entry({node_->tail, node_->end - 1U}); }
 
+  bool back_is_over(std::int64_t now_ns) const noexcept {
+    return !empty() && back().time_ns + node_->period_ns <= now_ns;
+  }
+
   // Whether one more entry needs one more cell.
   bool full() const noexcept { return empty() || node_->end == LogCell::kEntries; }
 

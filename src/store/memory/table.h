@@ -118,13 +118,14 @@ class Table {
     line.aux[slot] = packed.aux;
   }
 
-  // Whether the slot's counter cannot be told from a fresh one any more.
+  // Whether the slot's counter cannot be told from a fresh one any more, by any thread: clocks that
+  // were read at different moments disagree by less than limit::kBackstepNs.
   bool expired(const Held& held, unsigned slot, Instant now) const noexcept {
     const unsigned id = slot_id(*held.line, held.meta, slot);
     if (id == 0) return false;
     const limit::Numbers& numbers = registry_.numbers(id);
     return limit::expires_at_ns(numbers, state_in(*held.line, slot, numbers, now)) <=
-           limit::instant_ns(now);
+           limit::instant_ns(now) - limit::kBackstepNs;
   }
   // Empties an occupied slot. The key's budget stays taken.
   void evict(Held& held, unsigned slot) noexcept {

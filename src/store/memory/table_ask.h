@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "store/local_store.h"
 #include "store/memory/item.h"
@@ -39,10 +40,7 @@ class TableAsk {
     for (Item& item : items_) {
       item.step = step_for(*item.counter, *item.numbers, item.state, now_);
       item.changes = step_changes(item);
-      if (moves(item)) {
-        put_state(item, *item.numbers, item.step.next);
-        item.state = item.step.next;
-      }
+      if (follows_clock(item)) put_state(item, item.step.next);
     }
   }
 
@@ -55,6 +53,7 @@ class TableAsk {
       if (room == Room::reserved) continue;
       if (room == Room::full && item.counter->shadow) {
         item.changes = false;
+        item.without_room = true;
         continue;
       }
       drop_reservations();
@@ -74,7 +73,7 @@ class TableAsk {
         continue;
       }
       item.units = units_charged(item, now_);
-      put_state(item, *item.numbers, item.step.next);
+      put_state(item, item.step.next);
       grew_ = grew_ || item.reserved;
       item.reserved = false;
     }
@@ -96,14 +95,15 @@ class TableAsk {
   static constexpr std::size_t kMostExtra = 2 * kMaxCounters;
   static constexpr std::size_t kMostHeld = 2 * (kMaxCounters + kMostExtra);
 
-  // Whether the clock was set back, and a charge that does not fit has brought the counter to it.
-  static bool moves(const Item& item) noexcept {
-    return item.present && item.counter->op == Op::take &&
-           item.step.outcome != limit::Outcome::allowed && item.step.next != item.state;
-  }
-
-  void put_state(Item& item, const limit::Numbers& numbers, const limit::State& state) noexcept {
-    table_.put_state(*item.held->line, item.slot, numbers, state);
+  // Writes a state of the item's numbers, and with it that it is of these.
+  void put_state(Item& item, const limit::State& state) noexcept {
+    if (item.new_id != 0) {
+      const std::uint64_t tag = load_tag(*item.held->line, item.slot) & ~std::uint64_t{31};
+      table_.registry().release(slot_id(*item.held->line, item.held->meta, item.slot));
+      set_slot_key(*item.held, item.slot, tag, std::exchange(item.new_id, 0));
+    }
+    table_.put_state(*item.held->line, item.slot, *item.numbers, state);
+    item.state = state;
   }
 
   // ---- Locks
@@ -174,6 +174,9 @@ class TableAsk {
   }
 
   void unlock_all() noexcept {
+    for (Item& item : items_) {
+      if (item.new_id != 0) table_.registry().release(std::exchange(item.new_id, 0));
+    }
     for (std::size_t i = 0; i < held_count_; ++i) unlock(*held_[i].line, held_[i].meta);
     held_count_ = 0;
     highest_ = nullptr;
@@ -197,6 +200,8 @@ class TableAsk {
   bool locate(Item& item) noexcept {
     item.present = false;
     item.reserved = false;
+    item.without_room = false;
+    item.new_id = 0;
     item.units = 0;
     item.numbers = item.counter->numbers;
     item.state = limit::State{};
@@ -255,24 +260,12 @@ class TableAsk {
       item.numbers = &kept;
       return;
     }
-    item.state = limit::convert(kept, *counter.numbers, item.state, now_);
-    if (counter.op == Op::take && counter.cost == 0) return;  // a probe never writes
-    keep_converted(item, id);
-  }
-
-  // Writes the converted state at once, whatever becomes of the ask: it spends nothing.
-  void keep_converted(Item& item, unsigned old_id) noexcept {
-    const Counter& counter = *item.counter;
-    const unsigned id = table_.registry().acquire(*counter.numbers, counter.generation);
-    if (id == 0) {  // no id is left for the new numbers: the old ones hold on
-      item.numbers = &table_.registry().numbers(old_id);
-      item.state = table_.state_in(*item.held->line, item.slot, *item.numbers, now_);
+    item.new_id = registry.acquire(*counter.numbers, counter.generation);
+    if (item.new_id == 0) {  // no id is left for the new numbers: the old ones hold on
+      item.numbers = &kept;
       return;
     }
-    const std::uint64_t tag = load_tag(*item.held->line, item.slot) & ~std::uint64_t{31};
-    set_slot_key(*item.held, item.slot, tag, id);
-    put_state(item, *counter.numbers, item.state);
-    table_.registry().release(old_id);
+    item.state = limit::convert(kept, *counter.numbers, item.state, now_);
   }
 
   // ---- Room
@@ -300,7 +293,7 @@ class TableAsk {
     const auto distance = static_cast<unsigned>(item.held->line - item.home);
     if (distance > 0) find_held(item.home)->meta |= kLineOverflowed;
     set_slot_key(*item.held, item.slot, tag_of(item.counter->digest, distance), id);
-    put_state(item, *item.numbers, limit::State{});
+    put_state(item, limit::State{});
     item.reserved = true;
     Hooks::at(Point::reserved);
   }
