@@ -20,12 +20,14 @@
 
 namespace weir::ladder {
 
-// What the store is still to be told of one counter: see KnownTable::owed().
-struct Owed {
+// What the store is still to be told of one counter: running totals of one outage and window, so
+// that telling them again changes nothing. See store/redis/ask.h for what the store makes of them.
+struct OwedUnits {
   std::uint64_t outage = 0;
-  std::int64_t window_start_ns = 0;  // window algorithms: the window it was spent in
-  std::uint64_t units = 0;    // running total of that outage and window, less debt that has run off
-  std::uint64_t counted = 0;  // the same with it: what settled() needs to tell the two apart
+  std::uint64_t units = 0;     // windows: admitted in `window`; log: in the outage so far
+  std::uint64_t standing = 0;  // log: how many of them are still inside the period
+  Instant until{};             // gcra: when all that was admitted has been emitted again
+  Instant window{};            // windows: the start of the one they were admitted in
 };
 
 // What this worker knows of the counters it asked about, and what it has spent of them by itself
@@ -81,12 +83,12 @@ class KnownTable {
 
   // What the store is to be told with the next ask of this counter; absent where nothing is owed
   // any more.
-  std::optional<Owed> owed(const store::Counter& counter, Instant store_now) const;
-  // The store has applied what it was told.
-  void settled(const KeyDigest& digest, const Owed& applied);
+  std::optional<OwedUnits> owed(const store::Counter& counter, Instant store_now) const;
+  // The store has answered an ask that told it so much.
+  void settled(const KeyDigest& digest, const OwedUnits& told);
 
   std::size_t size() const;
-  // Units owed over all counters, as counted when spent.
+  // Units admitted locally that the store has not been told of, over all counters.
   std::uint64_t owed_units() const;
 
  private:
@@ -100,7 +102,6 @@ class KnownTable {
     mutable std::mutex mutex;
     std::unordered_map<KeyDigest, Entry, Hash> entries;
     std::list<KeyDigest> by_use;  // most recent first
-    limit::State overflow;
   };
   static constexpr std::size_t kSlots = 16;
 
@@ -111,6 +112,8 @@ class KnownTable {
 
   mutable std::array<Slot, kSlots> slots_;
   std::size_t capacity_per_slot_;
+  std::mutex overflow_mutex_;  // taken after slots
+  limit::State overflow_;      // of all newcomers to a crowded table together
 };
 
 }  // namespace weir::ladder
