@@ -110,13 +110,14 @@ struct KnownTable::Entry {
 
   // Counts what was just admitted. gcra: as a bucket of the whole's own rate would stand, since
   // that is how fast the store will let it run off.
-  void owe(const Numbers& whole, std::uint64_t outage, Instant now, std::uint64_t units) {
+  void owe(const Numbers& whole, std::atomic<std::uint64_t>& next_outage, Instant now,
+           std::uint64_t units) {
     const bool windowed =
         whole.algorithm == Algorithm::fixed_window || whole.algorithm == Algorithm::sliding_window;
     const Instant window =
         windowed ? Instant{Nanos(limit::window_at(whole, now).start_ns)} : Instant{};
-    if (owed.outage != outage || owed.window != window) {
-      owed = {.outage = outage, .window = window};
+    if (owed.outage == 0 || owed.window != window) {
+      owed = {.outage = next_outage.fetch_add(1, std::memory_order_relaxed), .window = window};
       told_units = 0;
       told_until = Instant{};
     }
@@ -143,8 +144,9 @@ struct KnownTable::Entry {
   }
 };
 
-KnownTable::KnownTable(std::size_t capacity)
-    : capacity_per_slot_(std::max<std::size_t>(1, capacity / kSlots)) {}
+KnownTable::KnownTable(std::size_t capacity, std::uint64_t first_outage)
+    : capacity_per_slot_(std::max<std::size_t>(1, capacity / kSlots)),
+      next_outage_(first_outage | 1) {}
 KnownTable::~KnownTable() = default;
 
 KnownTable::Entry* KnownTable::find(Slot& slot, const KeyDigest& digest) const {
@@ -238,9 +240,8 @@ class SlotLocks {
 
 }  // namespace
 
-KnownTable::Spent KnownTable::spend(std::span<const Share> shares, std::uint64_t outage,
-                                    Instant store_now, const Numbers& overflow,
-                                    std::span<store::Finding> findings) {
+KnownTable::Spent KnownTable::spend(std::span<const Share> shares, Instant store_now,
+                                    const Numbers& overflow, std::span<store::Finding> findings) {
   SlotLocks<Slot, kSlots> locks(slots_, shares);
   std::array<Entry*, store::kMaxCounters> entries{};
   std::unique_lock overflow_lock(overflow_mutex_, std::defer_lock);
@@ -285,7 +286,7 @@ KnownTable::Spent KnownTable::spend(std::span<const Share> shares, std::uint64_t
     }
     entries[i]->charge(store_now, counter.cost);
     entries[i]->spent = true;
-    entries[i]->owe(*counter.numbers, outage, store_now, counter.cost);
+    entries[i]->owe(*counter.numbers, next_outage_, store_now, counter.cost);
   }
   return verdict;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -23,8 +24,8 @@ namespace weir::ladder {
 // What the store is still to be told of one counter: running totals of one outage and window, so
 // that telling them again changes nothing. See store/redis/ask.h for what the store makes of them.
 struct OwedUnits {
-  std::uint64_t outage = 0;
-  std::uint64_t units = 0;     // windows: admitted in `window`; log: in the outage so far
+  std::uint64_t outage = 0;    // their number: begun anew with each window, and with each new entry
+  std::uint64_t units = 0;     // windows: admitted in `window`; log: since the number began
   std::uint64_t standing = 0;  // log: how many of them are still inside the period
   Instant until{};             // gcra: when all that was admitted has been emitted again
   Instant window{};            // windows: the start of the one they were admitted in
@@ -57,7 +58,8 @@ class KnownTable {
     std::optional<limit::Numbers> part;  // the numbers of its part; absent: it has none
   };
 
-  explicit KnownTable(std::size_t capacity);
+  // `first_outage` begins the numbers that tell this process's tellings from any other's: random.
+  KnownTable(std::size_t capacity, std::uint64_t first_outage);
   ~KnownTable();
   KnownTable(const KnownTable&) = delete;
   KnownTable& operator=(const KnownTable&) = delete;
@@ -75,8 +77,8 @@ class KnownTable {
   // Spends from this worker's parts: all counters or none. findings[i] says what each part would
   // have said. `overflow` are the numbers of the counter that newcomers share when the table is
   // crowded.
-  Spent spend(std::span<const Share> shares, std::uint64_t outage, Instant store_now,
-              const limit::Numbers& overflow, std::span<store::Finding> findings);
+  Spent spend(std::span<const Share> shares, Instant store_now, const limit::Numbers& overflow,
+              std::span<store::Finding> findings);
   // Takes back what spend() just admitted with these findings: the ceiling said no.
   void unspend(std::span<const Share> shares, Instant store_now,
                std::span<const store::Finding> findings);
@@ -112,6 +114,7 @@ class KnownTable {
 
   mutable std::array<Slot, kSlots> slots_;
   std::size_t capacity_per_slot_;
+  std::atomic<std::uint64_t> next_outage_;
   std::mutex overflow_mutex_;  // taken after slots
   limit::State overflow_;      // of all newcomers to a crowded table together
 };

@@ -37,20 +37,20 @@ class Worker {
       : whole_(whole),
         place_{rank, members},
         part_(limit::part_numbers(whole, place_)),
-        table_(capacity) {}
+        table_(capacity, 1) {}
 
   Counter counter(std::uint64_t key, std::uint64_t cost = 1) const {
     return {.numbers = &whole_, .identity = 1, .digest = {key, key}, .cost = cost};
   }
-  Spent spend(Nanos when, std::uint64_t key = 1, std::uint64_t cost = 1, std::uint64_t outage = 1) {
+  Spent spend(Nanos when, std::uint64_t key = 1, std::uint64_t cost = 1) {
     const Counter asked = counter(key, cost);
     const std::array share{KnownTable::Share{&asked, place_, part_}};
     std::array<store::Finding, 1> findings;
-    return table_.spend(share, outage, at(when), numbers(Algorithm::fixed_window, 3), findings);
+    return table_.spend(share, at(when), numbers(Algorithm::fixed_window, 3), findings);
   }
-  int admitted(int tries, Nanos when, std::uint64_t key = 1, std::uint64_t outage = 1) {
+  int admitted(int tries, Nanos when, std::uint64_t key = 1) {
     int n = 0;
-    for (int i = 0; i < tries; ++i) n += spend(when, key, 1, outage) == Spent::admitted ? 1 : 0;
+    for (int i = 0; i < tries; ++i) n += spend(when, key) == Spent::admitted ? 1 : 0;
     return n;
   }
   void learn_used(std::uint32_t used, Nanos when, std::uint64_t key = 1) {
@@ -110,9 +110,9 @@ TEST(KnownTable, FlappingNeverRenewsAPart) {
   for (const Algorithm algorithm : {Algorithm::fixed_window, Algorithm::sliding_log}) {
     Worker worker(numbers(algorithm, 100), 0, 2);
     int sum = 0;
-    for (std::uint64_t outage = 1; outage <= 20; ++outage) {
-      const Nanos now = seconds(static_cast<std::int64_t>(outage));
-      sum += worker.admitted(10, now, 1, outage);
+    for (std::int64_t flap = 1; flap <= 20; ++flap) {
+      const Nanos now = seconds(flap);
+      sum += worker.admitted(10, now);
       worker.learn_used(0, now + milliseconds(500));  // the store is back, and knows of nothing
     }
     EXPECT_EQ(sum, 50) << to_string(algorithm);
@@ -129,7 +129,7 @@ TEST(KnownTable, AGcraPartFillsAtItsPartOfTheRate) {
 TEST(KnownTable, AllCountersOfARequestOrNone) {
   const Numbers narrow = numbers(Algorithm::fixed_window, 2);
   const Numbers wide = numbers(Algorithm::fixed_window, 10);
-  KnownTable table(100);
+  KnownTable table(100, 1);
   const Counter a{.numbers = &narrow, .identity = 1, .digest = {1, 1}};
   const Counter b{.numbers = &wide, .identity = 2, .digest = {2, 2}};
   const std::array both{KnownTable::Share{&a, {}, narrow}, KnownTable::Share{&b, {}, wide}};
@@ -137,9 +137,9 @@ TEST(KnownTable, AllCountersOfARequestOrNone) {
   std::array<store::Finding, 2> findings;
   int together = 0, alone = 0;
   for (int i = 0; i < 5; ++i)
-    together += table.spend(both, 1, at({}), wide, findings) == Spent::admitted ? 1 : 0;
+    together += table.spend(both, at({}), wide, findings) == Spent::admitted ? 1 : 0;
   for (int i = 0; i < 20; ++i)
-    alone += table.spend(only_b, 1, at({}), wide, findings) == Spent::admitted ? 1 : 0;
+    alone += table.spend(only_b, at({}), wide, findings) == Spent::admitted ? 1 : 0;
   EXPECT_EQ(together, 2);
   EXPECT_EQ(alone, 8) << "a denied request charged a rule that would have let it through";
 }
@@ -149,8 +149,7 @@ TEST(KnownTable, UnspendGivesBackWhatWasJustSpent) {
   const Counter asked = worker.counter(1, 3);
   const std::array share{KnownTable::Share{&asked, worker.place(), worker.part()}};
   std::array<store::Finding, 1> findings;
-  ASSERT_EQ(worker.table().spend(share, 1, at(seconds(1)), *worker.part(), findings),
-            Spent::admitted);
+  ASSERT_EQ(worker.table().spend(share, at(seconds(1)), *worker.part(), findings), Spent::admitted);
   worker.table().unspend(share, at(seconds(1)), findings);
   EXPECT_EQ(worker.admitted(9, seconds(1)), 4);
   EXPECT_EQ(worker.table().owed(worker.counter(1), at(seconds(1)))->units, 4U);
