@@ -27,7 +27,6 @@ const AdminHandler::Entry AdminHandler::kEntries[] = {
     {"/readyz", &AdminHandler::readyz, false, "200 when requests may come, 503 while draining"},
     {"/metrics", &AdminHandler::metrics, false, "Prometheus metrics"},
     {"/policy", &AdminHandler::policy, false, "the policy in force, and the last fault in loading"},
-    {"/explain", &AdminHandler::explain, false, "what the policy means; ?route=NAME, ?format=json"},
     {"/policy/reload", &AdminHandler::reload, true, "POST: loads the policy again"},
     {"/reset", &AdminHandler::reset, true, "POST: forgets the counters of some values"},
 };

@@ -65,7 +65,8 @@ std::string try_line(const Address& http, const policy::Model& model) {
   }
   body += "}}";
   const bool local = http.kind == Address::Kind::unix_socket;
-  return "curl -i " + (local ? "--unix-socket " + quoted(http.path) + " http://weir" : http.url()) +
+  return "curl -si " +
+         (local ? "--unix-socket " + quoted(http.path) + " http://weir" : http.url()) +
          "/v1/check -d " + quoted(body);
 }
 
