@@ -120,15 +120,20 @@ void KeySpace::append_counter(std::string_view key, std::string& out) const {
   append_values(values, out);
 }
 
-void KeySpace::append_record(std::string_view key, std::uint64_t worker, std::string& out) const {
+void KeySpace::append_record(std::string_view key, std::uint64_t worker, Instant window,
+                             std::string& out) const {
   append_counter(key, out);
   out += '!';
   append_number(worker, out);
+  out += '.';
+  out += std::to_string(window.time_since_epoch().count());
 }
 
-void KeySpace::append_meta(std::string_view name, std::string& out) const {
+void KeySpace::append_meta(std::string_view shard, std::string_view name, std::string& out) const {
   out += root_;
-  out += '!';
+  out += "{!";
+  append_escaped(shard, out);
+  out += '}';
   append_escaped(name, out);
 }
 
@@ -138,9 +143,9 @@ std::string KeySpace::counter(std::string_view key) const {
   return out;
 }
 
-std::string KeySpace::meta(std::string_view name) const {
+std::string KeySpace::meta(std::string_view shard, std::string_view name) const {
   std::string out;
-  append_meta(name, out);
+  append_meta(shard, name, out);
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/key_digest.h"
+#include "weir/clock.h"
 #include "weir/result.h"
 
 namespace weir::store::redis {
@@ -12,8 +13,8 @@ namespace weir::store::redis {
 // Gives counters their names in Redis.
 //
 //   counter  prefix ":1:{" tag "}" identity *("/" value)
-//   record   counter "!" worker             what a worker's owed units were applied up to
-//   meta     prefix ":1:!" name             the fleet's own keys
+//   record   counter "!" worker "." window  what a worker's owed units were applied up to
+//   meta     prefix ":1:{!" shard "}" name  the fleet's own keys
 //
 // docs/internals/redis-keys.md holds the whole grammar and an example with bytes.
 //
@@ -31,11 +32,13 @@ class KeySpace {
 
   // Each appends one name to `out`. `key` is what policy::KeyWriter wrote.
   void append_counter(std::string_view key, std::string& out) const;
-  void append_record(std::string_view key, std::uint64_t worker, std::string& out) const;
-  void append_meta(std::string_view name, std::string& out) const;
+  void append_record(std::string_view key, std::uint64_t worker, Instant window,
+                     std::string& out) const;
+  // `shard` steers all keys of one shard into one slot; empty: a single server.
+  void append_meta(std::string_view shard, std::string_view name, std::string& out) const;
 
   std::string counter(std::string_view key) const;
-  std::string meta(std::string_view name) const;
+  std::string meta(std::string_view shard, std::string_view name) const;
   // What every name begins with.
   const std::string& root() const noexcept { return root_; }
 

@@ -89,9 +89,9 @@ TEST(KeySpace, KeepsApartWhatCouldReadAlike) {
   names.insert(space().counter(structural(8, {{"a"}, {"b"}})));
   names.insert(space("weir:1").counter(structural(7, {{"a"}, {"b"}})));
   std::string record;
-  space().append_record(structural(7, {{"a"}}), 1, record);
+  space().append_record(structural(7, {{"a"}}), 1, Instant{}, record);
   names.insert(record);
-  names.insert(space().meta("epoch"));
+  names.insert(space().meta("", "epoch"));
   EXPECT_EQ(names.size(), all.size() + 4);
   for (const std::string& name : names) {
     for (const char c : name) EXPECT_TRUE(c > ' ' && c < 0x7f) << name;

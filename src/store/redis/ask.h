@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "limit/numbers.h"
+#include "limit/step.h"
+#include "store/counter.h"
+#include "store/redis/error_class.h"
+#include "weir/clock.h"
+
+namespace weir::store::redis {
+
+// What one worker admitted for one counter while the store was away: a running total, so that it
+// can be told again and again. The store applies what exceeds its record for that worker, outage
+// and window, and never pushes the counter past exactly exhausted.
+struct Owed {
+  std::uint64_t worker = 0;
+  std::uint64_t outage = 0;
+  std::uint64_t units = 0;     // windows: admitted in the window; log: in the outage so far
+  std::uint64_t standing = 0;  // log: how many of them are still inside the period
+  Instant until{};             // gcra: when all that was admitted has been emitted again
+  Instant window{};            // windows: the start of the window they were admitted in
+  std::uint64_t bound = 0;     // most units that the worker's bound allows to be used in all
+};
+
+// The last state that a worker saw of a counter, merged by maximum into the store's. Only for a
+// store that may have lost it: elsewhere it would undo refunds and resets.
+struct Known {
+  limit::State state;  // log: `current` units stand at `time_ns`
+};
+
+// Everything about an ask but its counters.
+struct AskOptions {
+  MonoTime answer_by{};  // the caller is answered by then, whatever happens
+  MonoTime vote_by{};    // our own deadline: a store silent until then has failed; >= answer_by
+  Instant loaded_at{};   // when the policy that the numbers come from was loaded
+  std::uint32_t generation = 0;  // the breaker's, handed back with the vote
+  std::optional<Instant> now;    // the client's clock decides, not the store's
+  // Absent: worked out from answer_by. The store writes nothing once its clock is past it.
+  std::optional<Instant> not_after;
+  std::span<const std::optional<Owed>> owed;    // none, or one place a counter
+  std::span<const std::optional<Known>> known;  // none, or one place a counter
+  std::uint32_t expiry_margin_ms = 1'000;       // how much longer than needed a key lives
+};
+
+// What the store found for one counter.
+struct CounterReply {
+  Finding finding;
+  // The numbers it was decided under: the counter's own, or those of a newer load that the store
+  // knows of.
+  limit::Numbers numbers;
+  limit::State before;         // not for logs
+  std::uint64_t log_used = 0;  // log: units standing after the ask
+  bool repaired = false;       // a foreign or damaged value stood at the key
+  bool newer_numbers = false;  // `numbers` are not the counter's own
+  bool converted = false;      // it was kept under other numbers, of an older load
+  bool over_bound = false;     // used and owed together exceeded the bound that came with them
+};
+
+// The end of an ask.
+struct Answer {
+  const ErrorRow* error = nullptr;  // absent: decided
+  std::string_view error_text;      // as the store said it
+  bool allowed = false;             // every counter that may deny fitted, and all were charged
+  std::span<const CounterReply> counters;
+  // The store's time of the decision. Where a denial is certain at any time until not-after the
+  // store does not look at its clock, and this is the earliest time it can have been.
+  Instant store_now{};
+  Nanos latency{0};
+  // A script and the C++ that explains it came to different verdicts: a fault of Weir. The
+  // script's holds, for it is what was stored.
+  bool disagreed = false;
+
+  bool decided() const noexcept { return error == nullptr; }
+};
+
+// Who asked. Called exactly once for each ask, before RedisSession::ask() returns where nothing
+// can be sent.
+class AskHandler {
+ public:
+  virtual ~AskHandler() = default;
+  // Whatever `answer` points to ends with this call.
+  virtual void on_answer(std::uint64_t token, const Answer& answer) = 0;
+};
+
+}  // namespace weir::store::redis

@@ -1,0 +1,230 @@
+#include "store/redis/ask_codec.h"
+
+#include <algorithm>
+
+#include "base/wide.h"
+#include "limit/reach.h"
+#include "store/redis/byte_codec.h"
+#include "store/redis/command_writer.h"
+#include "store/redis/script.h"
+
+namespace weir::store::redis {
+namespace {
+
+using limit::Numbers;
+
+enum ExtraFlag : unsigned { kShadow = 1, kOwed = 2, kKnown = 4 };
+
+char kind_of(Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::gcra:
+      return 'g';
+    case Algorithm::fixed_window:
+      return 'f';
+    case Algorithm::sliding_window:
+      return 'w';
+    case Algorithm::sliding_log:
+      break;
+  }
+  return 'l';
+}
+
+char letter_of(Op op) {
+  switch (op) {
+    case Op::take:
+      return 't';
+    case Op::drain:
+      return 'd';
+    case Op::refund:
+      return 'r';
+    case Op::reset:
+      break;
+  }
+  return 'z';
+}
+
+// Costs above every limit are all alike.
+std::uint64_t told_cost(std::uint64_t cost) {
+  return std::min<std::uint64_t>(cost, kMaxUnits + 1);
+}
+
+std::uint64_t load_ms(Instant loaded_at) {
+  return static_cast<std::uint64_t>(limit::instant_ns(loaded_at)) / 1'000'000;
+}
+
+bool has_owed(const AskOptions& options, std::size_t i) {
+  return i < options.owed.size() && options.owed[i].has_value();
+}
+bool has_known(const AskOptions& options, std::size_t i) {
+  return i < options.known.size() && options.known[i].has_value();
+}
+
+// ---- The brief form
+// ---------------------------------------------------------------------------------
+
+void append_brief(const Counter& counter, const AskOptions& options, const AskTimes& times,
+                  std::string& blob) {
+  const Numbers& numbers = *counter.numbers;
+  // A cost above the burst is as good as one unit more than it: neither fits.
+  const std::uint64_t units =
+      std::min<std::uint64_t>(counter.cost, numbers.burst + std::uint64_t{1});
+  const std::int64_t increment =
+      numbers.interval_ns == 0 ? 1 : numbers.interval_ns * static_cast<std::int64_t>(units);
+  blob += 'g';
+  append_u32(numbers.limit, blob);
+  append_u32(numbers.burst, blob);
+  append_pair(numbers.interval_ns, blob);
+  append_uint(load_ms(options.loaded_at), 6, blob);
+  append_pair(increment, blob);
+  append_pair(numbers.tolerance_ns, blob);
+  append_pair(limit::instant_ns(times.not_after), blob);
+  append_uint(told_cost(counter.cost), 5, blob);
+}
+
+// ---- The full form
+// ----------------------------------------------------------------------------------
+
+void append_header(std::size_t count, const AskOptions& options, const AskTimes& times,
+                   std::string& blob) {
+  append_pair(limit::instant_ns(times.not_after), blob);
+  append_uint(count, 1, blob);
+  append_uint(options.now.has_value() ? 1 : 0, 1, blob);
+  append_pair(limit::instant_ns(options.now.value_or(Instant{})), blob);
+  append_u32(options.expiry_margin_ms, blob);
+}
+
+void append_windows(const Counter& counter, Instant estimate, std::string& blob) {
+  const Numbers& numbers = *counter.numbers;
+  const limit::Window window = limit::window_at(numbers, estimate);
+  const limit::Window next = limit::window_at(numbers, Instant{Nanos{window.end_ns}});
+  append_pair(window.start_ns, blob);
+  append_pair(window.end_ns, blob);
+  append_pair(next.end_ns, blob);
+  append_pair(numbers.period_ns, blob);
+  append_pair(limit::window_at(numbers, counter.receipt).start_ns, blob);
+}
+
+void append_counter(const Counter& counter, unsigned flags, const AskOptions& options,
+                    const AskTimes& times, std::string& blob) {
+  const Numbers& numbers = *counter.numbers;
+  blob += kind_of(numbers.algorithm);
+  blob += letter_of(counter.op);
+  append_uint(flags, 1, blob);
+  append_uint(told_cost(counter.cost), 5, blob);
+  append_u32(numbers.limit, blob);
+  append_u32(numbers.burst, blob);
+  append_uint(load_ms(options.loaded_at), 6, blob);
+  switch (numbers.algorithm) {
+    case Algorithm::gcra:
+      append_pair(numbers.interval_ns, blob);
+      append_pair(limit::instant_ns(counter.receipt), blob);
+      break;
+    case Algorithm::fixed_window:
+    case Algorithm::sliding_window:
+      append_windows(counter, options.now.value_or(times.estimate), blob);
+      break;
+    case Algorithm::sliding_log:
+      append_pair(numbers.period_ns, blob);
+      append_pair(limit::instant_ns(counter.receipt), blob);
+      break;
+  }
+}
+
+void append_known(const Numbers& numbers, const Known& known, std::string& blob) {
+  append_pair(limit::instant_ns(Instant{Nanos{known.state.time_ns}}), blob);
+  if (numbers.algorithm == Algorithm::gcra) return;
+  append_u32(known.state.current, blob);
+  append_u32(known.state.previous, blob);
+}
+
+void append_owed(const Numbers& numbers, const Owed& owed, std::string& blob) {
+  append_uint(owed.outage, 8, blob);
+  if (numbers.algorithm == Algorithm::gcra) {
+    const Wide bound =
+        static_cast<Wide>(owed.bound) * static_cast<std::uint64_t>(numbers.interval_ns);
+    append_pair(limit::instant_ns(owed.until), blob);
+    append_pair(static_cast<std::int64_t>(std::min<Wide>(bound, limit::kLastInstantNs)), blob);
+    return;
+  }
+  append_pair(limit::instant_ns(owed.window), blob);
+  append_uint(std::min<std::uint64_t>(owed.units, kMaxUnits), 5, blob);
+  append_uint(std::min<std::uint64_t>(owed.standing, kMaxUnits), 5, blob);
+  append_uint(std::min<std::uint64_t>(owed.bound, std::uint64_t{2} * kMaxUnits), 5, blob);
+}
+
+bool is_windowed(const Numbers& numbers) {
+  return numbers.algorithm == Algorithm::fixed_window ||
+         numbers.algorithm == Algorithm::sliding_window;
+}
+
+}  // namespace
+
+AskForm form_of(std::span<const Counter> counters, const AskOptions& options) noexcept {
+  const bool brief = counters.size() == 1 && counters[0].op == Op::take && counters[0].cost > 0 &&
+                     !counters[0].shadow && counters[0].numbers->algorithm == Algorithm::gcra &&
+                     !options.now && !has_owed(options, 0) && !has_known(options, 0) &&
+                     options.expiry_margin_ms == AskOptions{}.expiry_margin_ms;
+  return brief ? AskForm::brief : AskForm::full;
+}
+
+void append_ask(std::span<const Counter> counters, const AskOptions& options, const AskTimes& times,
+                const KeySpace& keys, bool with_text, std::string& out) {
+  thread_local std::string scratch;
+  const bool brief = form_of(counters, options) == AskForm::brief;
+  std::size_t records = 0;
+  std::size_t extras = 0;
+  for (std::size_t i = 0; i < counters.size(); ++i) {
+    records += has_owed(options, i);
+    extras += has_known(options, i);
+  }
+  const std::size_t key_count = counters.size() + records;
+  const std::size_t arguments = brief ? 1 : 1 + counters.size() + records + extras;
+
+  CommandWriter writer(out);
+  writer.begin(3 + key_count + arguments);
+  writer.argument(with_text ? "EVAL" : "EVALSHA");
+  writer.argument(with_text ? kAskScript.text : kAskScript.sha);
+  writer.number(key_count);
+  const auto flush = [&] {
+    writer.argument(scratch);
+    scratch.clear();
+  };
+  scratch.clear();
+  for (const Counter& counter : counters) {
+    keys.append_counter(counter.key, scratch);
+    flush();
+  }
+  for (std::size_t i = 0; i < counters.size(); ++i) {
+    if (!has_owed(options, i)) continue;
+    const bool windowed = is_windowed(*counters[i].numbers);
+    keys.append_record(counters[i].key, options.owed[i]->worker,
+                       windowed ? options.owed[i]->window : Instant{}, scratch);
+    flush();
+  }
+  if (brief) {
+    append_brief(counters[0], options, times, scratch);
+    flush();
+    return;
+  }
+  append_header(counters.size(), options, times, scratch);
+  flush();
+  for (std::size_t i = 0; i < counters.size(); ++i) {
+    const unsigned flags = (counters[i].shadow ? kShadow : 0U) |
+                           (has_owed(options, i) ? kOwed : 0U) |
+                           (has_known(options, i) ? kKnown : 0U);
+    append_counter(counters[i], flags, options, times, scratch);
+    flush();
+  }
+  for (std::size_t i = 0; i < counters.size(); ++i) {
+    if (has_known(options, i)) {
+      append_known(*counters[i].numbers, *options.known[i], scratch);
+      flush();
+    }
+    if (has_owed(options, i)) {
+      append_owed(*counters[i].numbers, *options.owed[i], scratch);
+      flush();
+    }
+  }
+}
+
+}  // namespace weir::store::redis

@@ -1,0 +1,14 @@
+#pragma once
+
+namespace weir::store::redis {
+
+// A Lua script as it is shipped, and the SHA-1 by which Redis knows it.
+struct Script {
+  const char* sha;
+  const char* text;
+};
+
+extern const Script kAskScript;
+extern const Script kSelfTestScript;
+
+}  // namespace weir::store::redis

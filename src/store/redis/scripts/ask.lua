@@ -1,0 +1,120 @@
+
+-- The ask in full:
+--   KEYS[1..N]    the counters, then the records of those that bring owed units, in the same order
+--   ARGV[1]       not-after (pair), N, whether now is given, now (pair), margin in ms
+--   ARGV[2..N+1]  a counter each: kind, op, flags, cost, limit, burst, load, and what its kind needs
+--   ARGV[N+2..]   what counters with flag 2 (owed) and flag 4 (last known state) bring, in order
+-- The reply: seconds and microseconds of TIME, then
+--   0 denied, 1 allowed, and a report for each counter
+--   2 late, 3 outside the windows that were sent: nothing was written
+local kinds = {g = gcra, f = window, w = window, l = log}
+local items, count = {}, 1
+
+if ARGV[2] then
+  local ls, l9, given, ns, n9
+  ls, l9, count, given, ns, n9, margin = unpack('>I5I4BBI5I4I4', ask)
+  if s > ls or s == ls and n > l9 then
+    t[3] = 2
+    return t
+  end
+  if given == 1 then s, n = ns, n9 end
+end
+
+local extra, record = count + 2, count + 1
+for i = 1, count do
+  local c = {key = KEYS[i]}
+  local blob = ARGV[i + 1]
+  if blob then
+    c.kind, c.op, c.flags, c.cost, c.limit, c.burst, c.load = unpack('>c1c1BI5I4I4I6', blob)
+  else
+    c.kind, c.op, c.flags, c.cost = 'g', 't', 0, unpack('>I5', ask, 52)
+    c.limit, c.burst, c.load = unpack('>I4I4', ask, 2), unpack('>I4', ask, 6), unpack('>I6', ask, 19)
+    blob = string.rep('0', 22) .. sub(ask, 10, 18) .. sub(ask, 10, 18)
+  end
+  c.at = kinds[c.kind]
+  items[i] = c
+  local err = c.at.read(c, blob)
+  if err then return err end
+  if c.astray then
+    t[3] = 3
+    return t
+  end
+end
+
+-- What a worker admitted while the store was away: a running total, so that only what exceeds its
+-- record is applied, however often it is sent.
+local function settle_owed(c, o, key)
+  local v = try('GET', key)
+  if type(v) == 'string' and #v == 8 + o.size and sub(v, 1, 8) == o.outage then
+    o.same = true
+    if c.kind == 'g' then
+      o.ds, o.d9 = unpack('>I5I4', v, 9)
+    else
+      o.done = unpack('>I5', v, 9)
+    end
+  end
+  local value, es, e9 = c.at.owe(c, o)
+  if value then call('SET', key, o.outage .. value, 'PX', milliseconds_until(es, e9)) end
+end
+
+for i = 1, count do
+  local c = items[i]
+  if c.flags >= 4 then
+    c.at.merge(c, ARGV[extra])
+    extra = extra + 1
+  end
+  if c.flags % 4 >= 2 then
+    local o = {ds = 0, d9 = 0}
+    local blob = ARGV[extra]
+    o.outage = sub(blob, 1, 8)
+    if c.kind == 'g' then
+      o.us, o.u9, o.bs, o.b9 = unpack('>I5I4I5I4', blob, 9)
+      o.size = 9
+    else
+      o.ws, o.w9, o.units, o.standing, o.bound = unpack('>I5I4I5I5I5', blob, 9)
+      o.size = 5
+    end
+    settle_owed(c, o, KEYS[record])
+    extra, record = extra + 1, record + 1
+  end
+  c.js, c.j9, c.jc, c.jp, c.jused = c.vs or c.as, c.v9 or c.a9, c.vc, c.vp, c.used
+end
+
+local allowed = 1
+for i = 1, count do
+  local c = items[i]
+  c.at.judge(c)
+  if c.op == 't' and not c.fits and c.flags % 2 == 0 then allowed = 0 end
+end
+
+local look = t[2] % 16 == 0 or not ARGV[2]
+for i = 1, count do
+  local c = items[i]
+  local at = c.at
+  local flags = (c.fits and 1 or 0) + (c.repaired and 4 or 0) + (c.other and 8 or 0) +
+    (c.converted and 16 or 0) + (c.above and 32 or 0)
+  local units = c.cost > 0 and c.cost or 1
+  local tight = c.kind == 'l' and not c.fits and units <= c.limit
+  c.fs, c.f9 = 0, 0
+  if tight and (c.op == 't' or allowed == 0) then c.fs, c.f9 = at.fit(c, units) end
+  local probe = c.op == 't' and c.cost == 0
+  if allowed == 1 and c.op == 'z' then
+    if c.found or c.repaired then call('DEL', c.key) end
+  elseif allowed == 1 and (c.charges or c.returns) then
+    at.write(c)
+    if c.charges then flags = flags + 2 end
+  elseif c.kept or c.changed and (allowed == 1 or c.op == 't') then
+    at.keep(c)
+  elseif look and c.found and not probe and call('PTTL', c.key) == -1 then
+    call('PEXPIRE', c.key, milliseconds_until(at.expiry(c)))
+  end
+  if c.kind == 'l' then
+    if tight and c.op == 'd' and allowed == 1 then c.fs, c.f9 = at.fit(c, units) end
+    if c.op == 'r' then c.jused = c.used end
+    local es, e9 = entry(c, -1)
+    if es and c.used > 0 then c.ls, c.l9 = es, e9 else c.ls, c.l9 = 0, 0 end
+  end
+  t[i + 3] = at.report(c, flags)
+end
+t[3] = allowed
+return t

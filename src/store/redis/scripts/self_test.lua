@@ -1,0 +1,33 @@
+-- Whether this store can hold counters: writes a probe with a time to live and reads it back, and runs
+-- every command that an ask may need, so that a missing permission shows now and not under load.
+--   KEYS  probe, a list, the epoch
+--   ARGV  token, a new epoch, the probe's and the epoch's time to live in ms
+-- The reply: seconds, microseconds, what was read back, its time to live, the epoch, and the first
+-- error of a command that failed ('' where none did).
+local probe, list, epoch = KEYS[1], KEYS[2], KEYS[3]
+local fault = ''
+local function try(...)
+  local v = redis.pcall(...)
+  if type(v) == 'table' and v.err then
+    if fault == '' then fault = v.err end
+    return false
+  end
+  return v
+end
+local t = redis.call('TIME')
+try('SET', probe, ARGV[1], 'PX', ARGV[3])
+local value, ttl = try('GET', probe), try('PTTL', probe)
+try('DEL', list)
+try('RPUSH', list, 'a', 'b', 'b')
+try('LINDEX', list, 0)
+try('LSET', list, 0, 'c')
+try('LLEN', list)
+try('LTRIM', list, 0, 1)
+try('RPOP', list)
+try('LREM', list, -1, 'x')
+try('PEXPIRE', list, ARGV[3])
+-- The epoch tells a store that lost its data from one that did not.
+try('SET', epoch, ARGV[2], 'NX', 'PX', ARGV[4])
+local known = try('GET', epoch)
+try('PEXPIRE', epoch, ARGV[4])
+return {t[1], t[2], value or '', ttl or -3, known or '', fault}
