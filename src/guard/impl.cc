@@ -106,11 +106,20 @@ Decision Guard::Impl::check_request(const HttpRequest& request, CheckOptions opt
   }
   const auto found = model.matcher->by_request(view.method(), view.host(), view.path());
   if (found) return decide(*policy, policy->at(*found), RequestValues(view), options);
+  return decide_unmatched(options.cost);
+}
+
+Decision Guard::Impl::decide_unmatched(std::uint64_t cost) noexcept {
   metrics_.count_unmatched();
-  const bool allow = model.unmatched == policy::Unmatched::allow;
-  return tell(allow ? admitted(Reason::no_limit, {}, options.cost)
-                    : refused(Reason::unmatched_request, {}, options.cost),
+  const bool allow = current_.read()->model().unmatched == policy::Unmatched::allow;
+  return tell(allow ? admitted(Reason::no_limit, {}, cost)
+                    : refused(Reason::unmatched_request, {}, cost),
               render::Metrics::kNoRoute);
+}
+
+Decision Guard::Impl::refuse_invalid(std::string_view route, std::uint64_t cost,
+                                     render::Metrics::RouteSlot slot) noexcept {
+  return tell(refused(Reason::invalid_request, route, cost), slot);
 }
 
 Decision Guard::Impl::decide(const guard::BoundPolicy& policy, const guard::BoundRoute& route,

@@ -26,6 +26,11 @@ class Guard::Impl {
   Decision check(std::string_view route, const guard::Values& values,
                  CheckOptions options) noexcept;
   Decision check_request(const HttpRequest& request, CheckOptions options) noexcept;
+  // What a request is answered that no route is for: as `unmatched` says, and counted.
+  Decision decide_unmatched(std::uint64_t cost) noexcept;
+  // What a request is answered that no reading of would be safe; counted under its route.
+  Decision refuse_invalid(std::string_view route, std::uint64_t cost,
+                          render::Metrics::RouteSlot slot) noexcept;
   Result<void> refund(const Decision& decision);
   Result<void> reset(std::string_view route, const guard::Values& values);
   Result<void> reload(Policy policy);

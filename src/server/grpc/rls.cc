@@ -7,6 +7,7 @@
 
 #include "envoy/service/ratelimit/v3/rls.pb.h"
 #include "render/headers.h"
+#include "render/status.h"
 #include "server/grpc/message.h"
 #include "server/grpc/session.h"
 
@@ -29,9 +30,9 @@ std::int64_t reset_seconds(Nanos wait) {
   return std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::seconds>(wait).count());
 }
 
-// Whether there is more to say than "go ahead".
+// Whether there is more to say than "go ahead" or "not now".
 bool remarkable(const Decision& decision) {
-  return decision.verdict == Verdict::refused || decision.rung != Rung::store;
+  return decision.verdict == Verdict::refused || render::degraded(decision);
 }
 
 void add_text(google::protobuf::Struct& to, const char* name, std::string_view text) {
