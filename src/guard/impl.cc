@@ -82,6 +82,7 @@ Guard::Impl::Impl(Policy policy, const GuardOptions& options,
       store_(std::move(store)),
       current_(std::make_unique<guard::BoundPolicy>(std::move(policy), 1, names_, metrics_)) {
   metrics_.set_policy_generation(1);
+  metrics_.read_known_keys_from([this] { return store_->keys(); });
 }
 
 Guard::Impl::~Impl() = default;

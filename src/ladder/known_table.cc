@@ -43,10 +43,9 @@ struct KnownTable::Entry {
   State local;
   std::unique_ptr<LogState> log;
   std::int64_t forget_at_ns = 0;  // local spending means nothing from then on
-  std::uint64_t outage = 0;
-  std::int64_t owed_window_ns = 0;
-  std::uint64_t owed_total = 0;    // of that outage and window
-  std::uint64_t owed_settled = 0;  // of which the store has been told
+  OwedUnits owed;                 // of the latest outage and window
+  std::uint64_t told_units = 0;   // of which the store has been told
+  Instant told_until{};
 
   bool pinned(Instant now) const { return spent && now.time_since_epoch().count() < forget_at_ns; }
 
@@ -109,17 +108,32 @@ struct KnownTable::Entry {
     if (room > mine) drain(now, room - mine);
   }
 
-  void owe(const Numbers& current, std::uint64_t in_outage, Instant now, std::uint64_t units) {
-    const std::int64_t window = current.algorithm == Algorithm::fixed_window ||
-                                        current.algorithm == Algorithm::sliding_window
-                                    ? limit::window_at(current, now).start_ns
-                                    : 0;
-    if (outage != in_outage || owed_window_ns != window) {
-      outage = in_outage;
-      owed_window_ns = window;
-      owed_total = owed_settled = 0;
+  // Counts what was just admitted. gcra: as a bucket of the whole's own rate would stand, since
+  // that is how fast the store will let it run off.
+  void owe(const Numbers& whole, std::atomic<std::uint64_t>& next_outage, Instant now,
+           std::uint64_t units) {
+    const bool windowed =
+        whole.algorithm == Algorithm::fixed_window || whole.algorithm == Algorithm::sliding_window;
+    const Instant window =
+        windowed ? Instant{Nanos(limit::window_at(whole, now).start_ns)} : Instant{};
+    if (owed.outage == 0 || owed.window != window) {
+      owed = {.outage = next_outage.fetch_add(1, std::memory_order_relaxed), .window = window};
+      told_units = 0;
+      told_until = Instant{};
     }
-    owed_total += units;
+    owed.units += units;
+    if (whole.algorithm == Algorithm::gcra) {
+      owed.until =
+          std::max(owed.until, now) + Nanos(whole.interval_ns * static_cast<std::int64_t>(units));
+    }
+  }
+
+  void disown(const Numbers& whole, std::uint64_t units) {
+    owed.units -= std::min(owed.units - told_units, units);
+    if (whole.algorithm == Algorithm::gcra) {
+      owed.until = std::max(
+          told_until, owed.until - Nanos(whole.interval_ns * static_cast<std::int64_t>(units)));
+    }
   }
 
   // Units that this worker has spent and that still count, by its own part's arithmetic.
@@ -130,8 +144,9 @@ struct KnownTable::Entry {
   }
 };
 
-KnownTable::KnownTable(std::size_t capacity)
-    : capacity_per_slot_(std::max<std::size_t>(1, capacity / kSlots)) {}
+KnownTable::KnownTable(std::size_t capacity, std::uint64_t first_outage)
+    : capacity_per_slot_(std::max<std::size_t>(1, capacity / kSlots)),
+      next_outage_(first_outage | 1) {}
 KnownTable::~KnownTable() = default;
 
 KnownTable::Entry* KnownTable::find(Slot& slot, const KeyDigest& digest) const {
@@ -225,11 +240,12 @@ class SlotLocks {
 
 }  // namespace
 
-KnownTable::Spent KnownTable::spend(std::span<const Share> shares, std::uint64_t outage,
-                                    Instant store_now, const Numbers& overflow,
-                                    std::span<store::Finding> findings) {
+KnownTable::Spent KnownTable::spend(std::span<const Share> shares, Instant store_now,
+                                    const Numbers& overflow, std::span<store::Finding> findings) {
   SlotLocks<Slot, kSlots> locks(slots_, shares);
   std::array<Entry*, store::kMaxCounters> entries{};
+  std::unique_lock overflow_lock(overflow_mutex_, std::defer_lock);
+  limit::State overflow_next;
   Spent verdict = Spent::admitted;
   const auto worse = [&](Spent found) { verdict = std::max(verdict, found); };
   for (std::size_t i = 0; i < shares.size(); ++i) {
@@ -239,7 +255,12 @@ KnownTable::Spent KnownTable::spend(std::span<const Share> shares, std::uint64_t
     entries[i] = find_or_make(slot, counter.digest, store_now);
     Step step;
     if (entries[i] == nullptr) {
-      step = limit::take(overflow, slot.overflow, store_now, counter.cost);
+      if (!overflow_lock.owns_lock()) {
+        overflow_lock.lock();
+        overflow_next = overflow_;
+      }
+      step = limit::take(overflow, overflow_next, store_now, counter.cost);
+      if (step.outcome == Outcome::allowed) overflow_next = step.next;
       if (step.outcome != Outcome::allowed && !counter.shadow) worse(Spent::crowded);
     } else if (!part) {
       step.outcome = Outcome::never_fits;
@@ -255,17 +276,17 @@ KnownTable::Spent KnownTable::spend(std::span<const Share> shares, std::uint64_t
     findings[i] = {.step = step, .op = store::Op::take, .charged = false};
   }
   if (verdict != Spent::admitted) return verdict;
+  if (overflow_lock.owns_lock()) overflow_ = overflow_next;
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const Counter& counter = *shares[i].counter;
     if (counter.cost == 0 || findings[i].step.outcome != Outcome::allowed) continue;
     findings[i].charged = true;
     if (entries[i] == nullptr) {
-      slot_of(counter.digest).overflow = findings[i].step.next;
       continue;
     }
     entries[i]->charge(store_now, counter.cost);
     entries[i]->spent = true;
-    entries[i]->owe(*counter.numbers, outage, store_now, counter.cost);
+    entries[i]->owe(*counter.numbers, next_outage_, store_now, counter.cost);
   }
   return verdict;
 }
@@ -284,47 +305,45 @@ void KnownTable::unspend(std::span<const Share> shares, Instant store_now,
       entry->local =
           limit::refund(entry->part_numbers, entry->local, store_now, counter.cost, receipt).next;
     }
-    entry->owed_total -= std::min(entry->owed_total - entry->owed_settled, counter.cost);
+    entry->disown(*counter.numbers, counter.cost);
   }
 }
 
-std::optional<Owed> KnownTable::owed(const Counter& counter, Instant store_now) const {
+std::optional<OwedUnits> KnownTable::owed(const Counter& counter, Instant store_now) const {
   Slot& slot = slot_of(counter.digest);
   std::lock_guard lock(slot.mutex);
   const Entry* entry = find(slot, counter.digest);
-  if (entry == nullptr || entry->owed_total == entry->owed_settled || !entry->pinned(store_now))
-    return std::nullopt;
-  std::uint64_t open = entry->owed_total - entry->owed_settled;
+  if (entry == nullptr || !entry->spent) return std::nullopt;
+  OwedUnits owed = entry->owed;
   switch (counter.numbers->algorithm) {
     case Algorithm::gcra:
-    case Algorithm::sliding_log:
-      // What has run off since is no debt any more.
-      open = std::min(open, entry->standing(store_now));
-      break;
+      if (owed.until <= store_now || owed.until <= entry->told_until) return std::nullopt;
+      return owed;
     case Algorithm::fixed_window:
     case Algorithm::sliding_window:
       // A window that is over is over for the limit; the ledger has what was used in it.
-      if (limit::window_at(*counter.numbers, store_now).start_ns != entry->owed_window_ns)
+      if (owed.units <= entry->told_units ||
+          Instant{Nanos(limit::window_at(*counter.numbers, store_now).start_ns)} != owed.window) {
         return std::nullopt;
-      break;
+      }
+      return owed;
+    case Algorithm::sliding_log:
+      if (owed.units <= entry->told_units || !entry->log) return std::nullopt;
+      owed.standing = std::min(owed.units, entry->standing(store_now));
+      if (owed.standing == 0) return std::nullopt;
+      return owed;
   }
-  if (open == 0) return std::nullopt;
-  return Owed{entry->outage, entry->owed_window_ns, entry->owed_settled + open, entry->owed_total};
+  return std::nullopt;
 }
 
-void KnownTable::settled(const KeyDigest& digest, const Owed& applied) {
+void KnownTable::settled(const KeyDigest& digest, const OwedUnits& told) {
   Slot& slot = slot_of(digest);
   std::lock_guard lock(slot.mutex);
   Entry* entry = find(slot, digest);
-  if (entry == nullptr || entry->outage != applied.outage ||
-      entry->owed_window_ns != applied.window_start_ns)
+  if (entry == nullptr || entry->owed.outage != told.outage || entry->owed.window != told.window)
     return;
-  if (applied.counted < entry->owed_settled || applied.counted > entry->owed_total)
-    return;  // an older telling
-  // The total goes on from what the store's record holds, so that the next telling exceeds it by
-  // what came since.
-  entry->owed_total = applied.units + (entry->owed_total - applied.counted);
-  entry->owed_settled = applied.units;
+  entry->told_units = std::max(entry->told_units, told.units);
+  entry->told_until = std::max(entry->told_until, told.until);
 }
 
 std::size_t KnownTable::size() const {
@@ -340,7 +359,7 @@ std::uint64_t KnownTable::owed_units() const {
   std::uint64_t sum = 0;
   for (const Slot& slot : slots_) {
     std::lock_guard lock(slot.mutex);
-    for (const auto& [digest, entry] : slot.entries) sum += entry.owed_total - entry.owed_settled;
+    for (const auto& [digest, entry] : slot.entries) sum += entry.owed.units - entry.told_units;
   }
   return sum;
 }

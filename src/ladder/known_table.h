@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -20,12 +21,14 @@
 
 namespace weir::ladder {
 
-// What the store is still to be told of one counter: see KnownTable::owed().
-struct Owed {
-  std::uint64_t outage = 0;
-  std::int64_t window_start_ns = 0;  // window algorithms: the window it was spent in
-  std::uint64_t units = 0;    // running total of that outage and window, less debt that has run off
-  std::uint64_t counted = 0;  // the same with it: what settled() needs to tell the two apart
+// What the store is still to be told of one counter: running totals of one outage and window, so
+// that telling them again changes nothing. See store/redis/ask.h for what the store makes of them.
+struct OwedUnits {
+  std::uint64_t outage = 0;    // their number: begun anew with each window, and with each new entry
+  std::uint64_t units = 0;     // windows: admitted in `window`; log: since the number began
+  std::uint64_t standing = 0;  // log: how many of them are still inside the period
+  Instant until{};             // gcra: when all that was admitted has been emitted again
+  Instant window{};            // windows: the start of the one they were admitted in
 };
 
 // What this worker knows of the counters it asked about, and what it has spent of them by itself
@@ -55,7 +58,8 @@ class KnownTable {
     std::optional<limit::Numbers> part;  // the numbers of its part; absent: it has none
   };
 
-  explicit KnownTable(std::size_t capacity);
+  // `first_outage` begins the numbers that tell this process's tellings from any other's: random.
+  KnownTable(std::size_t capacity, std::uint64_t first_outage);
   ~KnownTable();
   KnownTable(const KnownTable&) = delete;
   KnownTable& operator=(const KnownTable&) = delete;
@@ -73,20 +77,20 @@ class KnownTable {
   // Spends from this worker's parts: all counters or none. findings[i] says what each part would
   // have said. `overflow` are the numbers of the counter that newcomers share when the table is
   // crowded.
-  Spent spend(std::span<const Share> shares, std::uint64_t outage, Instant store_now,
-              const limit::Numbers& overflow, std::span<store::Finding> findings);
+  Spent spend(std::span<const Share> shares, Instant store_now, const limit::Numbers& overflow,
+              std::span<store::Finding> findings);
   // Takes back what spend() just admitted with these findings: the ceiling said no.
   void unspend(std::span<const Share> shares, Instant store_now,
                std::span<const store::Finding> findings);
 
   // What the store is to be told with the next ask of this counter; absent where nothing is owed
   // any more.
-  std::optional<Owed> owed(const store::Counter& counter, Instant store_now) const;
-  // The store has applied what it was told.
-  void settled(const KeyDigest& digest, const Owed& applied);
+  std::optional<OwedUnits> owed(const store::Counter& counter, Instant store_now) const;
+  // The store has answered an ask that told it so much.
+  void settled(const KeyDigest& digest, const OwedUnits& told);
 
   std::size_t size() const;
-  // Units owed over all counters, as counted when spent.
+  // Units admitted locally that the store has not been told of, over all counters.
   std::uint64_t owed_units() const;
 
  private:
@@ -100,7 +104,6 @@ class KnownTable {
     mutable std::mutex mutex;
     std::unordered_map<KeyDigest, Entry, Hash> entries;
     std::list<KeyDigest> by_use;  // most recent first
-    limit::State overflow;
   };
   static constexpr std::size_t kSlots = 16;
 
@@ -111,6 +114,9 @@ class KnownTable {
 
   mutable std::array<Slot, kSlots> slots_;
   std::size_t capacity_per_slot_;
+  std::atomic<std::uint64_t> next_outage_;
+  std::mutex overflow_mutex_;  // taken after slots
+  limit::State overflow_;      // of all newcomers to a crowded table together
 };
 
 }  // namespace weir::ladder

@@ -43,12 +43,16 @@ std::int64_t until_end(const Placed& placed) {
   return placed.window.end_ns - placed.now_ns;
 }
 
+std::int64_t reset_after(const Numbers& numbers, const Placed& placed) {
+  return placed.used > 0 && numbers.limit > 0 ? until_end(placed) : 0;
+}
+
 // What is said of a counter that stands as `placed`, when the step is not allowed.
 Step denied(const Numbers& numbers, const Placed& placed, const State& next, std::uint64_t ask) {
   Step step;
   step.next = next;
   step.remaining = units_left(numbers, placed);
-  step.reset_after_ns = placed.used > 0 ? until_end(placed) : 0;
+  step.reset_after_ns = reset_after(numbers, placed);
   step.outcome = ask > numbers.limit ? Outcome::never_fits : Outcome::limited;
   if (step.outcome == Outcome::limited) step.retry_after_ns = until_end(placed);
   return step;
@@ -59,7 +63,7 @@ Step granted(const Numbers& numbers, const Placed& placed, const State& next) {
   step.outcome = Outcome::allowed;
   step.next = next;
   step.remaining = units_left(numbers, placed);
-  step.reset_after_ns = placed.used > 0 ? until_end(placed) : 0;
+  step.reset_after_ns = reset_after(numbers, placed);
   return step;
 }
 

@@ -52,7 +52,7 @@ std::uint32_t units_left(const Numbers& numbers, std::uint64_t used) {
 
 std::int64_t reset_after(const Numbers& numbers, const LogState& state, const Seen& seen,
                          const Standing& standing) {
-  if (standing.first >= state.entries.size()) return 0;
+  if (numbers.limit == 0 || standing.first >= state.entries.size()) return 0;
   return over_at(numbers, seen, state.entries.back()) - seen.now_ns;
 }
 
@@ -178,13 +178,14 @@ Step log_refund(const Numbers& numbers, LogState& state, Instant now, std::uint6
                 Instant receipt) {
   const Seen seen = see(state, now);
   LogEntry* charged = nullptr;
-  if (!seen.stepped_back) charged = standing_entry(numbers, state, seen, instant_ns(receipt));
+  if (cost > 0 && !seen.stepped_back)
+    charged = standing_entry(numbers, state, seen, instant_ns(receipt));
   if (charged != nullptr) {
     const auto back = static_cast<std::uint32_t>(std::min<std::uint64_t>(cost, charged->units));
     charged->units -= back;
     state.used -= back;
-    state.last_seen_ns = seen.at_ns;
     remove_if_empty(state, *charged);
+    settle(numbers, state, now);
   }
   Step step = answer(numbers, state, seen, standing_at(numbers, state, seen), 0);
   step.outcome = Outcome::allowed;

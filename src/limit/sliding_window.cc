@@ -79,6 +79,7 @@ std::int64_t retry_after(const Numbers& numbers, const Placed& placed, std::uint
 }
 
 std::int64_t reset_after(const Numbers& numbers, const Placed& placed) {
+  if (numbers.limit == 0) return 0;
   if (placed.current > 0) return placed.start_ns + 2 * numbers.period_ns - placed.now_ns;
   if (placed.previous > 0) return placed.start_ns + numbers.period_ns - placed.now_ns;
   return 0;

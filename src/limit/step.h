@@ -33,11 +33,12 @@ enum class Outcome : std::uint8_t {
 // Guarantees:  remaining <= burst; it is what is left after the step where it is allowed, and what
 //              is left now where it is not. retry_after is the smallest wait after which the same
 //              step is allowed: one nanosecond earlier it is not; 0 when allowed, and 0 when it
-//              never fits. reset_after is the wait until nothing is used any more.
-//              Where the step is not allowed, `next` is the state that was given, with one
-//              exception: a clock that was set back (see take) moves it to where `now` reaches it.
-//              A store that finds next != state then writes it, or else the wait would be counted
-//              from the wrong clock. For cost 0 `next` is always the state that was given.
+//              never fits. reset_after is the wait until nothing is used any more; 0 where the
+//              limit is 0, for which there is none. Where the step is not allowed, `next` is the
+//              state that was given, with one exception: a clock that was set back (see take) moves
+//              it to where `now` reaches it. A store that finds next != state then writes it, or
+//              else the wait would be counted from the wrong clock. For cost 0 `next` is always the
+//              state that was given.
 struct Step {
   Outcome outcome = Outcome::limited;
   std::uint32_t remaining = 0;

@@ -61,15 +61,15 @@ Metrics::~Metrics() {
 
 Metrics::RouteSlot Metrics::route_slot(std::string_view name) {
   std::lock_guard lock(names_mutex_);
-  const auto found = std::find(names_.begin(), names_.end(), name);
-  if (found != names_.end()) return static_cast<RouteSlot>(found - names_.begin());
-  if (names_.size() == kMaxRoutes) return kNoRoute;
+  if (const auto found = slots_.find(name); found != slots_.end()) return found->second;
   const std::size_t slot = names_.size();
+  if (slot == kMaxRoutes) return kNoRoute;
   if (slot % kRoutesPerChunk == 0) {
     chunks_[slot / kRoutesPerChunk].store(new Chunk{}, std::memory_order_release);
   }
-  names_.emplace_back(name);
-  return static_cast<RouteSlot>(slot);
+  const auto added = slots_.emplace(name, static_cast<RouteSlot>(slot)).first;
+  names_.push_back(added->first);
+  return added->second;
 }
 
 void Metrics::observe(Rung rung, Nanos took) noexcept {
@@ -204,6 +204,10 @@ void Metrics::write(std::string& out) const {
   write_durations(exposition);
   exposition.family("weir_unmatched_total", Type::counter, "Requests that no route matched.");
   exposition.sample(unmatched_.sum());
+  if (known_keys_) {
+    exposition.family("weir_known_keys", Type::gauge, "Live counters in this process, about.");
+    exposition.sample(known_keys_());
+  }
   exposition.family("weir_policy_generation", Type::gauge,
                     "Policies loaded so far; rises by one at each successful reload.");
   exposition.sample(policy_generation_.load(std::memory_order_relaxed));

@@ -4,11 +4,12 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/striped_counter.h"
@@ -85,6 +86,9 @@ class Metrics {
   void set_policy_generation(std::uint64_t generation) noexcept {
     policy_generation_.store(generation, std::memory_order_relaxed);
   }
+  // Where weir_known_keys is read from at a scrape, in the scraping thread. Until it is set the
+  // metric is not shown. Set it before the first scrape.
+  void read_known_keys_from(std::function<std::uint64_t()> read) { known_keys_ = std::move(read); }
   // Has `source` write families of its own at every scrape, in the scraping thread; for numbers
   // that somebody else keeps. Returns what remove_source() takes, which waits for a scrape that
   // is running.
@@ -152,8 +156,11 @@ class Metrics {
   std::array<StripedCounter, kHttpBounds> http_rejected_;
   std::atomic<std::uint64_t> policy_generation_{0};
 
+  std::function<std::uint64_t()> known_keys_;
+
   mutable std::mutex names_mutex_;
-  std::vector<std::string> names_;  // by slot
+  std::vector<std::string_view> names_;  // by slot; they live in slots_
+  std::map<std::string, RouteSlot, std::less<>> slots_;
   mutable std::mutex sources_mutex_;
   std::vector<NamedSource> sources_;
   std::uint64_t next_source_ = 1;

@@ -28,6 +28,7 @@ std::set<std::string> found(const std::string& text, const std::string& pattern)
 // A name that dashboards and alerts are built on changes only together with its page.
 TEST(Metrics, AreTheOnesThatTheReferenceNames) {
   Metrics metrics;
+  metrics.read_known_keys_from([] { return std::uint64_t{0}; });
   std::string exposition;
   metrics.write(exposition);
   const std::set<std::string> page =
@@ -37,7 +38,7 @@ TEST(Metrics, AreTheOnesThatTheReferenceNames) {
   }
   for (const char* name :
        {"weir_decisions_total", "weir_decision_seconds", "weir_absent_values_total",
-        "weir_unenforced_total", "weir_shadow_total", "weir_unmatched_total",
+        "weir_unenforced_total", "weir_shadow_total", "weir_known_keys", "weir_unmatched_total",
         "weir_policy_generation", "weir_policy_load_errors_total", "weir_http_rejected_total",
         "weir_build_info", "process_cpu_seconds_total", "process_start_time_seconds",
         "process_resident_memory_bytes", "process_virtual_memory_bytes", "process_open_fds",

@@ -143,7 +143,7 @@ TEST(Metrics, CountWhatElseHappens) {
   metrics.count_http_rejection(HttpBound::body_bytes);
   metrics.set_policy_generation(3);
   const auto id = metrics.add_source([](Exposition& exposition) {
-    exposition.family("weir_known_keys", Exposition::Type::gauge, "Keys.");
+    exposition.family("weir_lanes", Exposition::Type::gauge, "Lanes.");
     exposition.sample(std::uint64_t{17});
   });
   const auto samples = samples_of(text_of(metrics));
@@ -156,9 +156,13 @@ TEST(Metrics, CountWhatElseHappens) {
   EXPECT_EQ(samples.at("weir_policy_generation"), 3);
   EXPECT_EQ(samples.at(R"(weir_http_rejected_total{bound="body_bytes"})"), 1);
   EXPECT_EQ(samples.at(R"(weir_http_rejected_total{bound="idle_time"})"), 0);
-  EXPECT_EQ(samples.at("weir_known_keys"), 17);
+  EXPECT_EQ(samples.at("weir_lanes"), 17);
+  EXPECT_FALSE(samples.contains("weir_known_keys")) << "nobody said";
   metrics.remove_source(id);
-  EXPECT_FALSE(samples_of(text_of(metrics)).contains("weir_known_keys"));
+  metrics.read_known_keys_from([] { return std::uint64_t{23}; });
+  const auto later = samples_of(text_of(metrics));
+  EXPECT_FALSE(later.contains("weir_lanes"));
+  EXPECT_EQ(later.at("weir_known_keys"), 23);
 }
 
 TEST(Metrics, DescribeTheProcess) {

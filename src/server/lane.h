@@ -40,6 +40,9 @@ struct LaneOptions {
   Clock* clock = nullptr;                // absent: the machine's
   std::size_t max_connections = 10'000;  // of all its listeners together; more are turned away
   Nanos sweep{std::chrono::milliseconds(250)};  // between two looks for idle and slow connections
+  // Hears, in the lane's thread, the errno of an accept() that failed for want of descriptors or
+  // memory. The listener rests for a moment and tries again.
+  std::function<void(int)> on_accept_fault;
 };
 
 // What a lane has seen; readable from any thread.

@@ -83,6 +83,7 @@ bool Listener::accept_one() {
       return true;  // that one client's fault (gone already, refused by a filter)
     }
     lane_.counts_.accept_faults.fetch_add(1, std::memory_order_relaxed);
+    if (lane_.options_.on_accept_fault) lane_.options_.on_accept_fault(errno);
     pause();
     return false;
   }

@@ -197,6 +197,9 @@ void ModelCounter::follow_clock(std::int64_t now_ns) {
     return;
   }
   if (numbers_.algorithm == Algorithm::sliding_log) {
+    // What was over by the time of the last change is forgotten, whatever the clock says now.
+    const std::int64_t forgotten = written_ns_ - numbers_.period_ns;
+    std::erase_if(charges_, [&](const Charge& charge) { return charge.time_ns <= forgotten; });
     for (Charge& charge : charges_) charge.time_ns = std::min(charge.time_ns, now_ns);
   } else {
     const Window then = model_window(numbers_, written_ns_);

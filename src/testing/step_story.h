@@ -56,6 +56,7 @@ class Story {
     return *this;
   }
 
+  Instant now() const { return now_; }
   Instant receipt() const { return step_.receipt(); }
   const limit::Step& step() const { return step_; }
   const limit::State& state() const { return state_; }

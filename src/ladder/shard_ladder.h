@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "base/snapshot.h"
+#include "breaker/probe_breaker.h"
+#include "ladder/ceiling.h"
+#include "ladder/known_table.h"
+#include "ladder/membership.h"
+#include "store/counter.h"
+#include "weir/clock.h"
+#include "weir/decision.h"
+#include "weir/limits.h"
+
+namespace weir::ladder {
+
+// What one request asks of one shard, and what its route says for the time without it.
+struct LadderRequest {
+  std::span<const store::Counter> counters;
+  std::uint64_t cost = 1;
+  FailurePolicy when_store_fails = FailurePolicy::closed;
+  Ceiling* ceiling = nullptr;                       // the route's, in this process
+  const limit::Numbers* ceiling_numbers = nullptr;  // absent: none
+};
+
+// A decision, before it is put into words.
+struct LadderVerdict {
+  Verdict verdict = Verdict::refused;
+  Rung rung = Rung::policy;
+  Reason reason = Reason::store_unavailable;
+  std::optional<Nanos> retry_after;
+  bool numbers_known = false;  // the findings say something that may be shown
+  bool unenforced = false;     // admitted although nobody counted
+};
+
+// The clocks of one moment: the store's as well as it is known here, and the monotonic one.
+struct Moment {
+  Instant store;
+  MonoTime mono;
+};
+
+// Decides by one shard: with it while it answers, without it while it does not. Knows no network:
+// whoever asks the store says what came of it.
+//
+//   begin()    before the store is asked: decided already, or ask
+//   learn()    the store answered
+//   without()  the store was not asked, or did not answer in time
+//
+// Threads:     any; shared by all lanes of a process.
+class ShardLadder {
+ public:
+  // A denial is answered locally while what is known is no older than this, as long as the shard
+  // answers.
+  static constexpr Nanos kKnownDenialAge = std::chrono::seconds(1);
+
+  struct Options {
+    breaker::ProbeBreakerConfig breaker;
+    std::size_t known_keys = 100'000;
+    std::uint64_t random_seed =
+        0;  // of this process: jitter, and the numbers under which it tells what it owes
+  };
+  explicit ShardLadder(const Options& options);
+
+  // Whether the store is to be asked. False: `verdict` is the decision, and findings are filled in
+  // where it says so.
+  bool begin(const LadderRequest& request, const Moment& now, std::span<store::Finding> findings,
+             LadderVerdict& verdict) noexcept;
+
+  // The route's policy decides.
+  LadderVerdict without(const LadderRequest& request, const Moment& now,
+                        std::span<store::Finding> findings) noexcept;
+
+  // Who shares the limits from now on.
+  void divide(Division division);
+  SnapshotCell<Division>::Ref division() const { return division_.read(); }
+
+  breaker::ProbeBreaker& breaker() noexcept { return breaker_; }
+  const breaker::ProbeBreaker& breaker() const noexcept { return breaker_; }
+  KnownTable& known() noexcept { return known_; }
+
+ private:
+  bool deny_by_known(const LadderRequest& request, const Moment& now, std::optional<Nanos> max_age,
+                     std::span<store::Finding> findings, LadderVerdict& verdict) const noexcept;
+  LadderVerdict share(const LadderRequest& request, const Moment& now,
+                      std::span<store::Finding> findings) noexcept;
+  bool under_ceiling(const LadderRequest& request, const Moment& now,
+                     LadderVerdict& verdict) noexcept;
+  LadderVerdict refused(const Moment& now) const noexcept;
+
+  breaker::ProbeBreaker breaker_;
+  KnownTable known_;
+  SnapshotCell<Division> division_;
+};
+
+}  // namespace weir::ladder

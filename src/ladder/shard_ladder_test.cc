@@ -1,0 +1,196 @@
+#include "ladder/shard_ladder.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace weir::ladder {
+namespace {
+
+using limit::Numbers;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+using store::Counter;
+using store::Finding;
+
+Numbers numbers(std::uint64_t limit, Algorithm algorithm = Algorithm::fixed_window) {
+  return Numbers::make({.algorithm = algorithm, .limit = limit, .period = {.length = minutes(1)}})
+      .value();
+}
+
+class ShardLadderTest : public ::testing::Test {
+ protected:
+  Moment now() const {
+    return {Instant{seconds(1'700'000'040)} + after_, MonoTime{seconds(5'000)} + after_};
+  }
+
+  void open_breaker() {
+    for (int i = 0; i < 5; ++i)
+      (void)ladder_.breaker().on_failure(ladder_.breaker().generation(), now().mono);
+  }
+  void know(std::uint32_t used) {
+    limit::State state;
+    if (used > 0) state = limit::take(ten_, state, now().store, used).next;
+    ladder_.known().learn(counter(), state, 10 - used, now().store, now().mono);
+  }
+  Counter counter(std::uint64_t cost = 1) const {
+    return {.numbers = &ten_, .identity = 1, .digest = {1, 1}, .cost = cost};
+  }
+
+  // What a request that meets `ten_` is answered; absent: the store is to be asked.
+  std::optional<LadderVerdict> ask(FailurePolicy policy, const Numbers* ceiling = nullptr,
+                                   std::uint64_t cost = 1) {
+    const std::array counters{counter(cost)};
+    LadderVerdict verdict;
+    if (ladder_.begin(request(counters, policy, ceiling, cost), now(), findings_, verdict))
+      return std::nullopt;
+    return verdict;
+  }
+  LadderRequest request(std::span<const Counter> counters, FailurePolicy policy,
+                        const Numbers* ceiling = nullptr, std::uint64_t cost = 1) {
+    return {.counters = counters,
+            .cost = cost,
+            .when_store_fails = policy,
+            .ceiling = &ceiling_,
+            .ceiling_numbers = ceiling};
+  }
+
+  Nanos after_{0};
+  Numbers ten_ = numbers(10);
+  Ceiling ceiling_;
+  std::array<Finding, 4> findings_;
+  ShardLadder ladder_{{.breaker = {.jitter_percent = 0}, .known_keys = 1'000, .random_seed = 7}};
+};
+
+TEST_F(ShardLadderTest, AsksTheStoreWhileItAnswers) {
+  EXPECT_FALSE(ask(FailurePolicy::closed));
+}
+
+TEST_F(ShardLadderTest, ClosedRefusesWithTheTimeToTheNextProbe) {
+  open_breaker();
+  const auto verdict = ask(FailurePolicy::closed);
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->verdict, Verdict::refused);
+  EXPECT_EQ(verdict->rung, Rung::policy);
+  EXPECT_EQ(verdict->reason, Reason::store_unavailable);
+  EXPECT_EQ(verdict->retry_after, Nanos(milliseconds(500)));
+  EXPECT_FALSE(verdict->numbers_known) << "numbers nobody knows must not be shown";
+}
+
+TEST_F(ShardLadderTest, ClosedAnswersLimitedWhereAKnownDenialStillHolds) {
+  know(10);
+  open_breaker();
+  after_ = seconds(20);
+  const auto verdict = ask(FailurePolicy::closed);
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->verdict, Verdict::limited);
+  EXPECT_EQ(verdict->rung, Rung::known);
+  EXPECT_EQ(verdict->retry_after, Nanos(seconds(40)));
+  after_ = seconds(60);
+  EXPECT_EQ(ask(FailurePolicy::closed)->verdict, Verdict::refused);
+}
+
+TEST_F(ShardLadderTest, AKnownDenialIsAnsweredWithoutAskingForASecond) {
+  know(10);
+  EXPECT_EQ(ask(FailurePolicy::closed)->rung, Rung::known);
+  after_ = milliseconds(1'001);
+  EXPECT_FALSE(ask(FailurePolicy::closed)) << "older: the store is asked";
+}
+
+TEST_F(ShardLadderTest, BoundedServesItsPartThenLimits) {
+  ladder_.divide(Division::fixed(2, 0));
+  open_breaker();
+  for (int i = 0; i < 5; ++i) {
+    const auto verdict = ask(FailurePolicy::bounded);
+    ASSERT_EQ(verdict->verdict, Verdict::allowed) << i;
+    EXPECT_EQ(verdict->rung, Rung::share);
+    EXPECT_FALSE(verdict->unenforced);
+  }
+  const auto verdict = ask(FailurePolicy::bounded);
+  EXPECT_EQ(verdict->verdict, Verdict::limited);
+  EXPECT_EQ(verdict->rung, Rung::share);
+  EXPECT_EQ(verdict->reason, Reason::over_share);
+  EXPECT_EQ(verdict->retry_after, Nanos(minutes(1)));
+}
+
+TEST_F(ShardLadderTest, BoundedRefusesWhereThisWorkerHasNoPart) {
+  open_breaker();
+  EXPECT_EQ(ask(FailurePolicy::bounded)->verdict, Verdict::refused)
+      << "it has never read the members";
+  ladder_.divide(Division::fixed(20, std::nullopt));
+  EXPECT_EQ(ask(FailurePolicy::bounded)->verdict, Verdict::refused)
+      << "ten units over twenty workers";
+  ladder_.divide(Division::fixed(2, 0));
+  EXPECT_EQ(ask(FailurePolicy::bounded, nullptr, 6)->verdict, Verdict::refused)
+      << "a cost above the part";
+}
+
+TEST_F(ShardLadderTest, TheCeilingRefusesAndGivesThePartBack) {
+  ladder_.divide(Division::fixed(1, 0));
+  open_breaker();
+  const Numbers ceiling = numbers(3);
+  int admitted = 0;
+  for (int i = 0; i < 8; ++i) {
+    const auto verdict = ask(FailurePolicy::bounded, &ceiling);
+    admitted += verdict->verdict == Verdict::allowed ? 1 : 0;
+    if (verdict->verdict != Verdict::allowed) {
+      EXPECT_EQ(verdict->verdict, Verdict::refused);
+      EXPECT_EQ(verdict->rung, Rung::policy);
+      EXPECT_EQ(verdict->reason, Reason::over_ceiling);
+    }
+  }
+  EXPECT_EQ(admitted, 3);
+  int without_ceiling = 0;
+  for (int i = 0; i < 20; ++i)
+    without_ceiling += ask(FailurePolicy::bounded)->verdict == Verdict::allowed ? 1 : 0;
+  EXPECT_EQ(without_ceiling, 7);
+}
+
+TEST_F(ShardLadderTest, OpenAllowsUnderItsCeilingAndSaysThatNobodyCounted) {
+  open_breaker();
+  const auto free = ask(FailurePolicy::open);
+  EXPECT_EQ(free->verdict, Verdict::allowed);
+  EXPECT_EQ(free->rung, Rung::policy);
+  EXPECT_TRUE(free->unenforced);
+  const Numbers ceiling = numbers(2);
+  int admitted = 0;
+  for (int i = 0; i < 5; ++i)
+    admitted += ask(FailurePolicy::open, &ceiling)->verdict == Verdict::allowed ? 1 : 0;
+  EXPECT_EQ(admitted, 2);
+}
+
+TEST_F(ShardLadderTest, ABlockHoldsInEveryMode) {
+  const Numbers zero = numbers(0);
+  const std::array counters{Counter{.numbers = &zero, .identity = 2, .digest = {2, 2}}};
+  for (const bool away : {false, true}) {
+    if (away) open_breaker();
+    for (const FailurePolicy policy : {FailurePolicy::closed, FailurePolicy::bounded,
+                                       FailurePolicy::settle, FailurePolicy::open}) {
+      LadderVerdict verdict;
+      EXPECT_FALSE(ladder_.begin(request(counters, policy), now(), findings_, verdict));
+      EXPECT_EQ(verdict.verdict, Verdict::limited);
+      EXPECT_EQ(verdict.reason, Reason::blocked);
+      EXPECT_FALSE(verdict.retry_after);
+    }
+  }
+}
+
+TEST_F(ShardLadderTest, WhileTheFleetRecoversAKeyIsAskedAboutOrNot) {
+  ladder_.divide(Division::fixed(1, 0));
+  open_breaker();
+  after_ = milliseconds(500);
+  ASSERT_EQ(ladder_.breaker().poll(now().mono), breaker::ProbeBreaker::Change::probing);
+  (void)ladder_.breaker().on_probe(true, now().mono);
+  int asked = 0;
+  for (std::uint64_t key = 0; key < 64; ++key) {
+    const std::array counters{Counter{.numbers = &ten_, .identity = 1, .digest = {key, key << 10}}};
+    LadderVerdict verdict;
+    asked +=
+        ladder_.begin(request(counters, FailurePolicy::bounded), now(), findings_, verdict) ? 1 : 0;
+  }
+  EXPECT_EQ(asked, 16);
+}
+
+}  // namespace
+}  // namespace weir::ladder

@@ -1,0 +1,115 @@
+#include "server/admin/admin_handler.h"
+
+#include <utility>
+
+#include "render/problem.h"
+#include "render/text.h"
+#include "server/admin/policy_page.h"
+
+namespace weir::server {
+namespace {
+
+constexpr std::string_view kText = "text/plain; charset=utf-8";
+constexpr std::string_view kExposition = "text/plain; version=0.0.4; charset=utf-8";
+
+}  // namespace
+
+struct AdminHandler::Entry {
+  std::string_view path;
+  Page page;
+  bool changes;
+  std::string_view about;
+};
+
+const AdminHandler::Entry AdminHandler::kEntries[] = {
+    {"/", &AdminHandler::index, false, "this list"},
+    {"/healthz", &AdminHandler::healthz, false, "200 while the process is alive"},
+    {"/readyz", &AdminHandler::readyz, false, "200 when requests may come, 503 while draining"},
+    {"/metrics", &AdminHandler::metrics, false, "Prometheus metrics"},
+    {"/policy", &AdminHandler::policy, false, "the policy in force, and the last fault in loading"},
+    {"/policy/reload", &AdminHandler::reload, true, "POST: loads the policy again"},
+    {"/reset", &AdminHandler::reset, true, "POST: forgets the counters of some values"},
+};
+
+AdminHandler::AdminHandler(Parts parts, AdminAccess access)
+    : parts_(parts), access_(std::move(access)) {}
+
+void AdminHandler::handle(const http::Request& request, http::Exchange& exchange) {
+  const auto refused = [&exchange](const AdminAccess::Refusal& refusal) {
+    if (refusal.status == 0) return false;
+    exchange.problem(refusal.status, refusal.detail, refusal.lines);
+    return true;
+  };
+  if (refused(access_.may_read(request))) return;
+  for (const Entry& entry : kEntries) {
+    if (entry.path != request.path()) continue;
+    if (entry.changes) {
+      if (request.method != "POST") return exchange.method_not_allowed("POST");
+      if (refused(access_.may_change(request))) return;
+    } else if (request.method != "GET" && request.method != "HEAD") {
+      return exchange.method_not_allowed("GET, HEAD");
+    }
+    text_.clear();
+    return (this->*entry.page)(request, exchange);
+  }
+  exchange.problem(404, "There is no such page; / lists those that are.");
+}
+
+void AdminHandler::index(const http::Request&, http::Exchange& exchange) {
+  for (const Entry& entry : kEntries) {
+    text_ += entry.path;
+    text_.append(entry.path.size() < 16 ? 16 - entry.path.size() : 1, ' ');
+    text_ += entry.about;
+    text_ += '\n';
+  }
+  exchange.body(200, kText, text_);
+}
+
+void AdminHandler::healthz(const http::Request&, http::Exchange& exchange) {
+  exchange.body(200, kText, "ok\n");
+}
+
+void AdminHandler::readyz(const http::Request&, http::Exchange& exchange) {
+  const bool draining = parts_.health.draining.load(std::memory_order_relaxed);
+  const auto& fault = parts_.loader.fault();
+  text_ += draining ? "{\"ready\":false,\"reason\":\"draining\"" : "{\"ready\":true";
+  text_ += ",\"degraded\":";
+  text_ += fault ? "true" : "false";
+  text_ += ",\"generation\":";
+  render::append_number(text_, parts_.guard.generation());
+  if (fault) {
+    // Serving goes on by the policy before; whoever changed the file must hear of it.
+    text_ += ",\"policy_fault\":";
+    append_load_fault(text_, *fault);
+  }
+  text_ += "}\n";
+  exchange.body(draining ? 503 : 200, render::kJsonContentType, text_);
+}
+
+void AdminHandler::metrics(const http::Request&, http::Exchange& exchange) {
+  parts_.metrics.write(text_);
+  exchange.body(200, kExposition, text_);
+}
+
+void AdminHandler::policy(const http::Request&, http::Exchange& exchange) {
+  append_policy_page(text_, parts_.guard, parts_.loader);
+  exchange.body(200, render::kJsonContentType, text_);
+}
+
+void AdminHandler::reload(const http::Request&, http::Exchange& exchange) {
+  const Result<void> loaded = parts_.loader.load(PolicyLoader::Why::request);
+  append_policy_page(text_, parts_.guard, parts_.loader);
+  exchange.body(loaded ? 200 : 422, render::kJsonContentType, text_);
+}
+
+void AdminHandler::reset(const http::Request& request, http::Exchange& exchange) {
+  if (const auto fault = body_.read(request.body)) return exchange.problem(400, *fault);
+  if (body_.by_request) {
+    return exchange.problem(400, "request is not taken here; give route and descriptors.");
+  }
+  const Result<void> done = parts_.guard.reset(body_.route, body_.descriptors);
+  if (done) return exchange.body(200, render::kJsonContentType, "{\"reset\":true}\n");
+  exchange.problem(done.error().code == ErrorCode::not_found ? 404 : 400, done.error().message);
+}
+
+}  // namespace weir::server

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <string>
+
+#include "server/admin/admin_access.h"
+#include "server/health.h"
+#include "server/http/check_body.h"
+#include "server/http/handler.h"
+#include "server/reload/policy_loader.h"
+
+namespace weir::server {
+
+// The admin door's pages: /healthz, /readyz, /metrics, /policy; and the changes
+// POST /policy/reload and POST /reset.
+class AdminHandler final : public http::Handler {
+ public:
+  struct Parts {
+    Guard& guard;
+    PolicyLoader& loader;
+    render::Metrics& metrics;
+    const Health& health;
+  };
+
+  // Requires:    what `parts` names outlives this and is used in the lane's thread alone where it
+  // is not safe from any.
+  AdminHandler(Parts parts, AdminAccess access);
+
+  void handle(const http::Request& request, http::Exchange& exchange) override;
+
+ private:
+  using Page = void (AdminHandler::*)(const http::Request&, http::Exchange&);
+  struct Entry;
+  static const Entry kEntries[];
+
+  void index(const http::Request& request, http::Exchange& exchange);
+  void healthz(const http::Request& request, http::Exchange& exchange);
+  void readyz(const http::Request& request, http::Exchange& exchange);
+  void metrics(const http::Request& request, http::Exchange& exchange);
+  void policy(const http::Request& request, http::Exchange& exchange);
+  void reload(const http::Request& request, http::Exchange& exchange);
+  void reset(const http::Request& request, http::Exchange& exchange);
+
+  Parts parts_;
+  const AdminAccess access_;
+  http::CheckBody body_;
+  std::string text_;
+};
+
+}  // namespace weir::server

@@ -1,0 +1,80 @@
+#include "server/reload/policy_loader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "policy/model.h"
+
+namespace weir::server {
+
+Result<Policy> PolicyOrigin::load() const {
+  Result<Policy> policy = Policy::load(path);
+  if (!policy || !store_url) return policy;
+  return policy->with_store(*store_url);
+}
+
+std::string_view to_string(PolicyLoader::Why why) {
+  switch (why) {
+    case PolicyLoader::Why::change:
+      return "change";
+    case PolicyLoader::Why::signal:
+      return "signal";
+    case PolicyLoader::Why::request:
+      return "request";
+  }
+  return "";
+}
+
+PolicyLoader::PolicyLoader(PolicyOrigin origin, Guard& guard, render::Metrics& metrics,
+                           render::Log& log, Clock& clock)
+    : origin_(std::move(origin)),
+      guard_(guard),
+      metrics_(metrics),
+      log_(log),
+      clock_(clock),
+      loaded_at_(clock.now()) {}
+
+Result<void> PolicyLoader::load(Why why) {
+  Result<Policy> policy = origin_.load();
+  if (!policy) return fail(std::move(policy).error(), why);
+  const bool same = policy->model().text_sha256 == guard_.policy().model().text_sha256;
+  if (why == Why::change && same && !fault_) return {};
+  const std::string sha256 = policy->model().text_sha256;
+  if (Result<void> taken = guard_.reload(std::move(*policy)); !taken) {
+    return fail(taken.error(), why);
+  }
+  fault_.reset();
+  loaded_at_ = clock_.now();
+  log_.write(render::LogLevel::info, "policy_loaded",
+             {{"why", to_string(why)},
+              {"file", origin_.path},
+              {"generation", guard_.generation()},
+              {"sha256", sha256}});
+  return {};
+}
+
+Result<void> PolicyLoader::fail(Error error, Why why) {
+  fault_ = LoadFault{clock_.now(), error.message, Policy::lint(origin_.path)};
+  std::erase_if(fault_->faults, [](const Fault& each) { return each.warning; });
+  metrics_.count_policy_load_error();
+  if (fault_->faults.empty()) {
+    log_.write(render::LogLevel::error, "policy_rejected",
+               {{"why", to_string(why)},
+                {"file", origin_.path},
+                {"problem", error.message},
+                {"generation_kept", guard_.generation()}});
+    return error;
+  }
+  const Fault& first = fault_->faults.front();
+  log_.write(render::LogLevel::error, "policy_rejected",
+             {{"why", to_string(why)},
+              {"file", first.file},
+              {"line", static_cast<std::uint64_t>(std::max(first.line, 0))},
+              {"field", first.field},
+              {"problem", first.problem},
+              {"faults", static_cast<std::uint64_t>(fault_->faults.size())},
+              {"generation_kept", guard_.generation()}});
+  return error;
+}
+
+}  // namespace weir::server

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "render/log.h"
+#include "render/metrics.h"
+#include "weir/clock.h"
+#include "weir/guard.h"
+#include "weir/policy.h"
+
+namespace weir::server {
+
+// Where the policy comes from.
+struct PolicyOrigin {
+  std::string path;
+  std::optional<std::string> store_url;  // overrides the file's
+
+  Result<Policy> load() const;
+};
+
+// Why a policy that was tried is not in force.
+struct LoadFault {
+  Instant at{};
+  std::string message;        // every fault, one a line
+  std::vector<Fault> faults;  // those with a place; may be empty (a file that is gone)
+};
+
+// Loads the policy again, all or nothing: what cannot be loaded leaves the one in force as it is,
+// and is said in the log, in the metrics, and in fault().
+//
+// Threads:     one at a time.
+class PolicyLoader {
+ public:
+  enum class Why : std::uint8_t {
+    change,   // the file looks changed: the same contents are not loaded again
+    signal,   // SIGHUP
+    request,  // the admin door
+  };
+
+  // Requires:    `guard` runs on a policy of `origin`; all outlive this.
+  PolicyLoader(PolicyOrigin origin, Guard& guard, render::Metrics& metrics, render::Log& log,
+               Clock& clock);
+
+  // Errors:      those of Policy::load and Guard::reload; the same as fault()->message.
+  Result<void> load(Why why);
+
+  const PolicyOrigin& origin() const noexcept { return origin_; }
+  // Of the last load, if it failed.
+  const std::optional<LoadFault>& fault() const noexcept { return fault_; }
+  // When the policy in force was loaded.
+  Instant loaded_at() const noexcept { return loaded_at_; }
+
+ private:
+  Result<void> fail(Error error, Why why);
+
+  const PolicyOrigin origin_;
+  Guard& guard_;
+  render::Metrics& metrics_;
+  render::Log& log_;
+  Clock& clock_;
+  Instant loaded_at_;
+  std::optional<LoadFault> fault_;
+};
+
+std::string_view to_string(PolicyLoader::Why why);
+
+}  // namespace weir::server

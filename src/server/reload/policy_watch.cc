@@ -1,0 +1,159 @@
+#include "server/reload/policy_watch.h"
+
+#include <utility>  // Boost 1.74 needs it first
+
+#include <sys/inotify.h>
+
+#include <array>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <filesystem>
+#include <map>
+#include <optional>
+
+#include "server/lane.h"
+#include "server/reload/watched_path.h"
+
+namespace weir::server {
+namespace {
+
+namespace asio = boost::asio;
+
+constexpr std::uint32_t kEvents = IN_MODIFY | IN_CLOSE_WRITE | IN_ATTRIB | IN_CREATE | IN_DELETE |
+                                  IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF;
+
+asio::steady_timer::duration ticks(Nanos time) {
+  return std::chrono::duration_cast<asio::steady_timer::duration>(time);
+}
+
+}  // namespace
+
+class PolicyWatch::Impl {
+ public:
+  Impl(Lane& lane, std::string path, std::function<void()> changed, PolicyWatchOptions options)
+      : lane_(lane),
+        path_(std::move(path)),
+        name_(std::filesystem::path(path_).filename().string()),
+        changed_(std::move(changed)),
+        options_(options),
+        quiet_(lane.io()),
+        poll_(lane.io()),
+        told_(lane.io()) {
+    if (options_.inotify) open();
+    seen_ = signature_of(path_);
+    arm_poll();
+  }
+
+  bool told() const noexcept { return watching_; }
+
+ private:
+  void open() {
+    const int fd = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (fd < 0) return;
+    told_.assign(fd);
+    watch_directories();
+    read_events();
+  }
+
+  // The directories change as links do, so they are found anew after every event.
+  void watch_directories() {
+    if (!told_.is_open()) return;
+    std::map<int, std::string> now;
+    bool all = true;
+    for (const std::string& folder : directories_on_the_way(path_)) {
+      const int watch = ::inotify_add_watch(told_.native_handle(), folder.c_str(), kEvents);
+      if (watch >= 0) now.emplace(watch, folder);
+      all = all && watch >= 0;
+    }
+    for (const auto& [watch, folder] : watches_) {
+      if (!now.contains(watch)) ::inotify_rm_watch(told_.native_handle(), watch);
+    }
+    watches_ = std::move(now);
+    watching_ = all;
+  }
+
+  void read_events() {
+    told_.async_read_some(asio::buffer(events_),
+                          [this](const boost::system::error_code& fault, std::size_t bytes) {
+                            if (fault) return;
+                            lane_.begin_event();
+                            take(bytes);
+                            read_events();
+                          });
+  }
+
+  void take(std::size_t bytes) {
+    bool ours = false;
+    for (std::size_t at = 0; at + sizeof(inotify_event) <= bytes;) {
+      const auto* event = reinterpret_cast<const inotify_event*>(events_.data() + at);  // NOLINT
+      at += sizeof(inotify_event) + event->len;
+      const bool named = event->len != 0 && name_ == event->name;
+      ours = ours || named || (event->mask & IN_Q_OVERFLOW) != 0;
+      if (!named) continue;
+      if ((event->mask & IN_MODIFY) != 0) open_for_writing_ = true;
+      if ((event->mask & (IN_CLOSE_WRITE | IN_MOVED_TO | IN_DELETE)) != 0) {
+        open_for_writing_ = false;
+      }
+    }
+    watch_directories();
+    if (ours || signature_of(path_) != seen_) suspect();
+  }
+
+  void suspect() {
+    if (!suspected_) suspected_ = lane_.now();
+    quiet_.expires_after(ticks(options_.quiet));
+    quiet_.async_wait([this](const boost::system::error_code& fault) {
+      if (fault) return;
+      lane_.begin_event();
+      rested();
+    });
+  }
+
+  void rested() {
+    if (open_for_writing_ && lane_.now() - *suspected_ < options_.patience) return suspect();
+    open_for_writing_ = false;
+    suspected_.reset();
+    seen_ = signature_of(path_);
+    changed_();
+  }
+
+  void arm_poll() {
+    poll_.expires_after(ticks(options_.poll));
+    poll_.async_wait([this](const boost::system::error_code& fault) {
+      if (fault) return;
+      lane_.begin_event();
+      watch_directories();
+      if (!suspected_ && signature_of(path_) != seen_) suspect();
+      arm_poll();
+    });
+  }
+
+  Lane& lane_;
+  const std::string path_;
+  const std::string name_;
+  const std::function<void()> changed_;
+  const PolicyWatchOptions options_;
+  asio::steady_timer quiet_;
+  asio::steady_timer poll_;
+  asio::posix::stream_descriptor told_;
+  bool watching_ = false;
+  std::map<int, std::string> watches_;
+  std::string seen_;
+  std::optional<MonoTime> suspected_;  // when the first sign of this change came
+  bool open_for_writing_ = false;
+  alignas(inotify_event) std::array<char, 16 * 1024> events_{};
+};
+
+PolicyWatch::PolicyWatch(Lane& lane, std::string path, std::function<void()> changed,
+                         PolicyWatchOptions options)
+    : impl_(std::make_unique<Impl>(lane, std::move(path), std::move(changed), options)) {}
+
+PolicyWatch::~PolicyWatch() = default;
+
+bool PolicyWatch::told() const noexcept {
+  return impl_->told();
+}
+
+}  // namespace weir::server

@@ -1,0 +1,47 @@
+#include "server/serve/ready_text.h"
+
+#include <gtest/gtest.h>
+
+#include "weir/policy.h"
+
+namespace weir::server {
+namespace {
+
+Policy policy() {
+  return Policy::parse(R"(
+inputs: [user]
+routes:
+  nothing:
+    limits: []
+    protects: nothing
+  login:
+    limits: ["5 per minute by ip, user", "9 per minute by ip"]
+    protects: security
+)")
+      .value();
+}
+
+TEST(ReadyText, NamesTheDoorsThatAreOpen) {
+  const ReadyFacts facts{.policy_path = "weir.yaml",
+                         .lanes = 1,
+                         .http = parse_address("0.0.0.0:8080").value(),
+                         .grpc = parse_address("0.0.0.0:8081").value(),
+                         .admin = parse_address("off").value()};
+  EXPECT_EQ(ready_text(facts, policy().model()),
+            "weir 0.1.0 is ready: weir.yaml, 2 routes, 1 lane\n"
+            "  http   http://127.0.0.1:8080\n"
+            "  grpc   0.0.0.0:8081\n"
+            "try:\n"
+            "  curl -si http://127.0.0.1:8080/v1/check -d "
+            "'{\"route\":\"login\",\"descriptors\":{\"ip\":\"192.0.2.7\",\"user\":\"example\"}}'"
+            "\n");
+}
+
+TEST(ReadyText, ReachesAUnixSocket) {
+  EXPECT_EQ(try_line(parse_address("unix:/run/it's.sock").value(), policy().model()).substr(0, 66),
+            "curl -si --unix-socket '/run/it'\\''s.sock' http://weir/v1/check -d");
+  EXPECT_EQ(try_line(parse_address("off").value(), policy().model()), "");
+}
+
+}  // namespace
+}  // namespace weir::server

@@ -1,0 +1,166 @@
+// Reloading must neither reset nor mix counters, and a bad file must change nothing.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "server/serve/served_process.h"
+
+namespace weir::server {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Periods so long that nothing comes back while a test runs.
+std::string policy_with(int limit, const std::string& comment = "") {
+  std::string text = "inputs: [user]\nroutes:\n";
+  for (const char* algorithm : {"gcra", "fixed_window", "sliding_window", "sliding_log"}) {
+    text += std::string("  ") + algorithm + ":\n    limits: [{requests: " + std::to_string(limit) +
+            ", per: 30d, by: [user], algorithm: " + algorithm +
+            "}]\n    protects: capacity\n    ceiling: 100000 per second\n";
+  }
+  return text + "# " + comment + "\n";
+}
+
+TestClient::Answer check(const ServedProcess& weir, const std::string& route) {
+  return weir.http("POST", "/v1/check",
+                   R"({"route":")" + route + R"(","descriptors":{"user":"u"}})");
+}
+
+TEST(Reload, KeepsUsedUnitsWhateverBecomesOfTheLimit) {
+  for (const char* route : {"gcra", "fixed_window", "sliding_window", "sliding_log"}) {
+    ServedProcess weir(policy_with(10));
+    ASSERT_TRUE(weir.ready()) << weir.err();
+    const auto reload = [&](int limit) {
+      weir.write_policy(policy_with(limit));
+      const auto done = weir.admin("POST", "/policy/reload", "", ServedProcess::bearer());
+      EXPECT_EQ(done.status, 200) << done.body;
+    };
+    for (int i = 0; i < 8; ++i) ASSERT_EQ(check(weir, route).status, 200) << route;
+    for (int i = 0; i < 5; ++i) reload(10);
+    const std::string probe =
+        R"({"route":")" + std::string(route) + R"(","descriptors":{"user":"u"},"cost":0})";
+    EXPECT_THAT(weir.http("POST", "/v1/check", probe).body, HasSubstr("\"remaining\":2")) << route;
+    reload(5);
+    EXPECT_EQ(check(weir, route).status, 429) << route;
+    reload(20);
+    EXPECT_THAT(weir.http("POST", "/v1/check", probe).body, HasSubstr("\"remaining\":12")) << route;
+  }
+}
+
+TEST(Reload, UnderLoadNoErrorAndNoExtraAdmission) {
+  constexpr int kLimit = 1000;
+  ServedProcess weir(policy_with(kLimit));
+  ASSERT_TRUE(weir.ready()) << weir.err();
+  std::atomic<int> allowed{0}, limited{0}, wrong{0};
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 4; ++i) {
+    callers.emplace_back([&] {
+      TestClient client(weir.http());
+      while (!stop) {
+        const auto answer =
+            client.ask("POST", "/v1/check", R"({"route":"gcra","descriptors":{"user":"u"}})");
+        const int status = answer ? answer->status : 0;
+        ++(status == 200 ? allowed : status == 429 ? limited : wrong);
+        std::this_thread::sleep_for(500us);
+      }
+    });
+  }
+  for (int i = 0; i < 40; ++i) {
+    weir.write_policy(policy_with(kLimit, std::to_string(i)));
+    std::this_thread::sleep_for(100ms);
+  }
+  ASSERT_TRUE(ServedProcess::within([&] { return limited > 100; }));
+  stop = true;
+  for (std::thread& each : callers) each.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(allowed, kLimit);
+  // The file was seen to change by itself, many times.
+  const std::string page = weir.admin("GET", "/policy").body;
+  EXPECT_GE(std::stoi(page.substr(page.find("\"generation\":") + 13)), 5) << page;
+}
+
+TEST(Reload, ABadFileKeepsThePolicyAndSaysSoEverywhere) {
+  ServedProcess weir(policy_with(10));
+  ASSERT_TRUE(weir.ready()) << weir.err();
+  ASSERT_EQ(check(weir, "gcra").status, 200);
+  weir.write_policy(
+      "inputs: [user]\nroutes:\n  gcra:\n    limits: [1 per fortnight]\n    protects: nothing\n");
+  ASSERT_TRUE(ServedProcess::within(
+      [&] { return weir.admin("GET", "/readyz").body.find("policy_fault") != std::string::npos; }));
+  const auto ready = weir.admin("GET", "/readyz");
+  EXPECT_EQ(ready.status, 200);  // degraded is ready
+  EXPECT_THAT(ready.body, HasSubstr("\"degraded\":true"));
+  EXPECT_THAT(ready.body, HasSubstr("\"line\":4"));
+  EXPECT_THAT(ready.body, HasSubstr("\"field\":\"routes.gcra.limits[0]"));
+  EXPECT_THAT(weir.admin("GET", "/policy").body, HasSubstr("\"generation\":1"));
+  EXPECT_THAT(weir.admin("GET", "/metrics").body, HasSubstr("weir_policy_load_errors_total 1\n"));
+  EXPECT_EQ(check(weir, "gcra").status, 200);
+  EXPECT_THAT(weir.err(), HasSubstr("event=policy_rejected"));
+  EXPECT_THAT(weir.err(), HasSubstr(" line=4 field=routes.gcra.limits[0]"));
+  EXPECT_EQ(std::ranges::count(weir.err(), '\n'), 2) << weir.err();  // ready, rejected
+
+  weir.write_policy(policy_with(10, "mended"));
+  ASSERT_TRUE(ServedProcess::within([&] {
+    return weir.admin("GET", "/readyz").body.find("\"degraded\":false") != std::string::npos;
+  }));
+  EXPECT_THAT(weir.admin("GET", "/policy").body, HasSubstr("\"generation\":2"));
+  EXPECT_THAT(weir.admin("GET", "/policy").body, Not(HasSubstr("\"fault\"")));
+}
+
+TEST(Reload, TheContentsBeforeTheFaultAreBackInForce) {
+  ServedProcess weir(policy_with(10));
+  weir.write_policy("nonsense");
+  ASSERT_TRUE(ServedProcess::within(
+      [&] { return weir.admin("GET", "/readyz").body.find("policy_fault") != std::string::npos; }));
+  weir.write_policy(policy_with(10));  // what is in force already
+  EXPECT_TRUE(ServedProcess::within([&] {
+    return weir.admin("GET", "/readyz").body.find("\"degraded\":false") != std::string::npos;
+  }));
+}
+
+TEST(Reload, HangUpLoadsAgain) {
+  ServedProcess weir(policy_with(10));
+  weir.signal(SIGHUP);
+  EXPECT_TRUE(ServedProcess::within([&] {
+    return weir.admin("GET", "/policy").body.find("\"generation\":2") != std::string::npos;
+  }));
+}
+
+TEST(Reload, ARequestedReloadThatFailsSaysWhy) {
+  ServedProcess weir(policy_with(10));
+  weir.write_policy("routes: 7\n");
+  const auto answer = weir.admin("POST", "/policy/reload", "", ServedProcess::bearer());
+  EXPECT_EQ(answer.status, 422);
+  EXPECT_THAT(answer.body, HasSubstr("\"fault\":{"));
+  EXPECT_THAT(answer.body, HasSubstr("\"line\":1"));
+  EXPECT_THAT(answer.body, HasSubstr("\"generation\":1"));
+}
+
+TEST(Reload, AnotherStoreIsAFaultAndNotASilentSwitch) {
+  ServedProcess weir(policy_with(10));
+  weir.write_policy("store: redis://127.0.0.1:1/0\n" + policy_with(10));
+  const auto answer = weir.admin("POST", "/policy/reload", "", ServedProcess::bearer());
+  EXPECT_EQ(answer.status, 422) << answer.body;
+  EXPECT_EQ(check(weir, "gcra").status, 200);
+}
+
+TEST(Reload, AFloodOfBadFilesIsNotAFloodOfLines) {
+  ServedProcess weir(policy_with(10));
+  weir.write_policy("nonsense");
+  TestClient admin(weir.admin());
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_TRUE(admin.ask("POST", "/policy/reload", "", ServedProcess::bearer()));
+  }
+  EXPECT_LT(std::ranges::count(weir.err(), '\n'), 20);
+}
+
+}  // namespace
+}  // namespace weir::server

@@ -1,0 +1,109 @@
+#include "server/serve.h"
+
+#include <cstdlib>
+#include <ostream>
+#include <string>
+#include <utility>
+
+#include "render/log.h"
+#include "server/serve/process.h"
+#include "server/serve/ready_text.h"
+#include "server/serve/server.h"
+
+namespace weir::server {
+namespace {
+
+// The exit codes of every verb of ours.
+constexpr int kServed = 0;
+constexpr int kUsage = 2;
+constexpr int kCannot = 3;
+
+constexpr std::size_t kMaxLanes = 256;
+// The admin door's socket file: its owner alone.
+constexpr unsigned kAdminMode = 0600;
+constexpr unsigned kDoorMode = 0660;
+
+int exit_code(const Error& error) {
+  return error.code == ErrorCode::unavailable || error.code == ErrorCode::resource_exhausted ||
+                 error.code == ErrorCode::internal
+             ? kCannot
+             : kUsage;
+}
+
+// Puts in front of a message where it comes from.
+Error from(std::string_view origin, Error error) {
+  error.message = std::string(origin) + " " + error.message;
+  return error;
+}
+
+Result<ListenSockets> listen(std::string_view option, const std::string& text, std::size_t count,
+                             unsigned mode) {
+  Result<Address> address = parse_address(text);
+  if (!address) return from(option, std::move(address).error());
+  Result<ListenSockets> sockets = listen_on(*address, count, mode);
+  if (!sockets) return from(option, std::move(sockets).error());
+  return sockets;
+}
+
+Result<Server::Parts> prepare(const ServeOptions& options) {
+  const std::size_t lanes = options.lanes.value_or(usable_cores());
+  if (lanes == 0 || lanes > kMaxLanes) {
+    return Error{
+        ErrorCode::invalid_argument,
+        "--lanes " + std::to_string(lanes) + ": allowed are 1 to " + std::to_string(kMaxLanes)};
+  }
+  Result<AdminToken> token =
+      AdminToken::read(options.admin_token_file, std::getenv("WEIR_ADMIN_TOKEN"));
+  if (!token) return std::move(token).error();
+  PolicyOrigin origin{options.policy_path, options.store_url};
+  Result<Policy> policy = origin.load();
+  if (!policy) return std::move(policy).error();
+  Result<Guard> guard = Guard::open(std::move(*policy));
+  if (!guard) return std::move(guard).error();
+  Result<ListenSockets> http = listen("--http", options.http, lanes, kDoorMode);
+  if (!http) return std::move(http).error();
+  Result<ListenSockets> admin = listen("--admin", options.admin, 1, kAdminMode);
+  if (!admin) return std::move(admin).error();
+  return Server::Parts{.guard = std::move(*guard),
+                       .origin = std::move(origin),
+                       .token = std::move(*token),
+                       .http = std::move(*http),
+                       .grpc = {},
+                       .admin = std::move(*admin),
+                       .lanes = lanes,
+                       .drain_delay = options.drain_delay,
+                       .drain_grace = options.drain_grace};
+}
+
+}  // namespace
+
+int serve(const ServeOptions& options, std::ostream& out, std::ostream& err) {
+  raise_descriptor_limit();
+  Result<Server::Parts> parts = prepare(options);
+  if (!parts) {
+    err << "weir: " << parts.error().message << '\n';
+    return exit_code(parts.error());
+  }
+  render::Log log(
+      render::LogSink::standard_error(), Clock::real(),
+      {.format = options.json_logs ? render::LogFormat::json : render::LogFormat::logfmt});
+  const ReadyFacts facts{.policy_path = options.policy_path,
+                         .lanes = parts->lanes,
+                         .http = parts->http.address,
+                         .grpc = parts->grpc.address,
+                         .admin = parts->admin.address};
+  const std::string text = ready_text(facts, parts->guard.policy().model());
+  Server server(std::move(*parts), log);
+  server.run([&] {
+    out << text << std::flush;
+    log.write(render::LogLevel::info, "ready",
+              {{"policy", facts.policy_path},
+               {"http", facts.http.text()},
+               {"grpc", facts.grpc.text()},
+               {"admin", facts.admin.text()},
+               {"lanes", static_cast<std::uint64_t>(facts.lanes)}});
+  });
+  return kServed;
+}
+
+}  // namespace weir::server

@@ -1,0 +1,263 @@
+#include "server/serve.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdio>
+
+#include "server/listener.h"
+#include "server/serve/served_process.h"
+
+namespace weir::server {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::string kPolicy = R"(
+inputs: [user]
+unmatched: allow
+routes:
+  login:
+    match: {method: POST, path: /login}
+    limits: ["5 per hour by ip"]
+    protects: security
+  search:
+    limits: ["100 per hour by user"]
+    protects: capacity
+    ceiling: 50 per second
+)";
+
+const std::string kLogin = R"({"route":"login","descriptors":{"ip":"192.0.2.7"}})";
+
+// What a shell command writes.
+std::string shell(const std::string& command) {
+  std::string text;
+  FILE* const pipe = ::popen(command.c_str(), "r");
+  if (pipe == nullptr) return text;
+  std::array<char, 4096> buffer{};
+  while (const std::size_t got = std::fread(buffer.data(), 1, buffer.size(), pipe)) {
+    text.append(buffer.data(), got);
+  }
+  ::pclose(pipe);
+  return text;
+}
+
+TEST(Serve, TheLineItPrintsCanBeTyped) {
+  ServedProcess weir(kPolicy);
+  const std::string out = weir.out();
+  ASSERT_TRUE(weir.ready()) << weir.err();
+  EXPECT_THAT(out, HasSubstr("weir.yaml, 2 routes, 2 lanes\n"));
+  const std::string line = out.substr(out.find("  curl ") + 2);
+  const std::string answer = shell(line);
+  EXPECT_THAT(answer, HasSubstr("HTTP/1.1 200 OK"));
+  EXPECT_THAT(answer, HasSubstr("\"verdict\":\"allowed\""));
+  EXPECT_THAT(answer, HasSubstr("\"remaining\":4"));
+}
+
+TEST(Serve, ServesOnUnixSockets) {
+  ServedProcess weir(kPolicy, [](ServeOptions& options) {
+    const std::string folder = options.policy_path.substr(0, options.policy_path.rfind('/'));
+    options.http = "unix:" + folder + "/http.sock";
+    options.admin = "unix:" + folder + "/admin.sock";
+  });
+  ASSERT_TRUE(weir.ready()) << weir.err();
+  EXPECT_THAT(shell(weir.out().substr(weir.out().find("  curl ") + 2)),
+              HasSubstr("HTTP/1.1 200 OK"));
+  TestClient admin(weir.path("admin.sock"));
+  EXPECT_EQ(admin.ask("GET", "/readyz").value_or(TestClient::Answer{}).status, 200);
+  weir.signal(SIGINT);
+  EXPECT_EQ(weir.wait(), 0);
+  EXPECT_FALSE(std::filesystem::exists(weir.path("http.sock")));
+}
+
+TEST(Serve, DecidesByRouteAndByRequest) {
+  ServedProcess weir(kPolicy);
+  for (int i = 4; i >= 0; --i) {
+    const auto answer = weir.http("POST", "/v1/check", kLogin);
+    EXPECT_EQ(answer.status, 200);
+    EXPECT_THAT(answer.body, HasSubstr("\"remaining\":" + std::to_string(i)));
+  }
+  const auto limited = weir.http("POST", "/v1/check", kLogin);
+  EXPECT_EQ(limited.status, 429);
+  EXPECT_THAT(limited.body, HasSubstr("\"verdict\":\"limited\""));
+  EXPECT_TRUE(limited.has("Content-Type: application/problem+json"));
+  EXPECT_TRUE(limited.has("Cache-Control: no-store"));
+  EXPECT_GE(std::stoi(limited.header("Retry-After")), 1);
+
+  // The same counter, found by what the request is.
+  const auto matched = weir.http(
+      "POST", "/v1/check",
+      R"({"request":{"method":"POST","path":"/x/../login?a","peer":"192.0.2.7:5","headers":{}}})");
+  EXPECT_EQ(matched.status, 429);
+  const auto unmatched =
+      weir.http("POST", "/v1/check", R"({"request":{"method":"GET","path":"/other"}})");
+  EXPECT_EQ(unmatched.status, 200);
+  EXPECT_THAT(unmatched.body, HasSubstr("\"reason\":\"no_limit\""));
+}
+
+TEST(Serve, SaysWhatIsWrongWithARequest) {
+  ServedProcess weir(kPolicy);
+  const auto unknown = weir.http("POST", "/v1/check", R"({"route":"nowhere"})");
+  EXPECT_EQ(unknown.status, 404);
+  EXPECT_THAT(unknown.body, HasSubstr("unknown_route"));
+  const auto field = weir.http("POST", "/v1/check", R"({"route":"login","cost":-1})");
+  EXPECT_EQ(field.status, 400);
+  EXPECT_THAT(field.body, HasSubstr("cost must be a whole number"));
+  const auto method = weir.http("GET", "/v1/check");
+  EXPECT_EQ(method.status, 405);
+  EXPECT_EQ(method.header("Allow"), "POST");
+  const auto path = weir.http("GET", "/");
+  EXPECT_EQ(path.status, 404);
+  EXPECT_TRUE(path.has("Content-Type: application/problem+json"));
+}
+
+TEST(Serve, ControlBytesInValuesReachNoHeaderAndNoLogLine) {
+  ServedProcess weir(kPolicy);
+  for (const char* value : {R"(a\r\nSet-Cookie: x=1\r\n\r\n)", R"(\u0000)", R"(\u001b[2J)", "a b",
+                            "\xf0\x9f\x98\x80", "\xff\xfe", R"(a\nlevel=error event=fake)"}) {
+    const std::string body =
+        R"({"route":"search","descriptors":{"user":")" + std::string(value) + "\"}}";
+    const auto answer = weir.http("POST", "/v1/check", body);
+    EXPECT_EQ(answer.status, 200) << value;
+    EXPECT_THAT(answer.head, Not(HasSubstr("Set-Cookie")));
+    // A counter of its own: nothing was cut off or run together.
+    EXPECT_THAT(answer.body, HasSubstr("\"remaining\":99")) << value;
+  }
+  EXPECT_THAT(weir.err(), Not(HasSubstr("fake")));
+  EXPECT_THAT(weir.admin("GET", "/metrics").body, Not(HasSubstr("fake")));
+}
+
+TEST(Serve, TakesLongValuesUpToItsBodyBound) {
+  ServedProcess weir(kPolicy);
+  const auto with = [&](std::size_t bytes) {
+    return weir.http(
+        "POST", "/v1/check",
+        R"({"route":"search","descriptors":{"user":")" + std::string(bytes, 'u') + "\"}}");
+  };
+  EXPECT_EQ(with(64 * 1024).status, 200);
+  EXPECT_EQ(with(64 * 1024 + 1).status, 200);
+  EXPECT_THAT(with(64 * 1024).body, HasSubstr("\"remaining\":98"));
+  EXPECT_EQ(with(1024 * 1024).status, 413);
+}
+
+TEST(Serve, MalformedBytesGetAnAnswerOrTheEndAndNeverACrash) {
+  ServedProcess weir(kPolicy);
+  const std::string check = "POST /v1/check HTTP/1.1\r\nHost: a\r\n";
+  const std::string inputs[] = {
+      "\r\n\r\n\r\n",
+      std::string(100, '\0'),
+      std::string("\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03", 11),
+      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+      "GET / HTTP/9.9\r\n\r\n",
+      "get\r\n\r\n",
+      check + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+      check + "Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+      check + "Content-Length: 99999999999999999999\r\n\r\n",
+      check + "X: " + std::string(100'000, 'x') + "\r\n\r\n",
+      "GET /" + std::string(100'000, 'a') + " HTTP/1.1\r\n\r\n",
+      check + "Content-Length: 2\r\n\r\n{}",
+      check + "Content-Length: 4\r\n\r\n[[[[",
+      check + "Content-Length: 3\r\n\r\n\"\\u",
+  };
+  for (const std::string& input : inputs) {
+    TestClient client(weir.http());
+    client.send(input);
+    ::shutdown(client.fd(), SHUT_WR);
+    const std::string answer = client.rest();
+    EXPECT_THAT(answer, AnyOf(::testing::IsEmpty(), ::testing::StartsWith("HTTP/1.1 4"),
+                              ::testing::StartsWith("HTTP/1.1 505")))
+        << input.substr(0, 60);
+  }
+  EXPECT_EQ(weir.http("POST", "/v1/check", kLogin).status, 200);
+  // None of it is worth a line: a client must not fill the disk.
+  EXPECT_LE(std::ranges::count(weir.err(), '\n'), 1) << weir.err();
+}
+
+TEST(Serve, AdminPagesSayHowItIs) {
+  ServedProcess weir(kPolicy);
+  EXPECT_EQ(weir.admin("GET", "/healthz").status, 200);
+  const auto ready = weir.admin("GET", "/readyz");
+  EXPECT_EQ(ready.status, 200);
+  EXPECT_EQ(ready.body, "{\"ready\":true,\"degraded\":false,\"generation\":1}\n");
+  const auto policy = weir.admin("GET", "/policy");
+  EXPECT_THAT(policy.body, HasSubstr("\"routes\":[\"login\",\"search\"]"));
+  EXPECT_THAT(policy.body, HasSubstr("\"store\":\"memory:\""));
+  weir.http("POST", "/v1/check", kLogin);
+  const auto metrics = weir.admin("GET", "/metrics");
+  EXPECT_TRUE(metrics.has("Content-Type: text/plain; version=0.0.4"));
+  EXPECT_THAT(
+      metrics.body,
+      HasSubstr("weir_decisions_total{route=\"login\",verdict=\"allowed\",rung=\"store\"} 1\n"));
+  EXPECT_THAT(metrics.body, HasSubstr("weir_policy_generation 1\n"));
+  EXPECT_EQ(weir.admin("GET", "/nothing").status, 404);
+  EXPECT_EQ(weir.admin("PUT", "/metrics").header("Allow"), "GET, HEAD");
+  TestClient head(weir.admin());
+  head.send(
+      "HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\nGET /healthz HTTP/1.1\r\nHost: "
+      "localhost\r\nConnection: close\r\n\r\n");
+  EXPECT_THAT(head.rest(), ::testing::EndsWith("\r\n\r\nok\n"));
+}
+
+TEST(Serve, AdminChangesNeedTheToken) {
+  ServedProcess weir(kPolicy);
+  EXPECT_EQ(weir.admin("POST", "/policy/reload").status, 401);
+  EXPECT_EQ(weir.admin("POST", "/reset", kLogin).status, 401);
+  EXPECT_EQ(weir.admin("GET", "/policy/reload").header("Allow"), "POST");
+  for (int i = 0; i < 6; ++i) weir.http("POST", "/v1/check", kLogin);
+  EXPECT_EQ(weir.http("POST", "/v1/check", kLogin).status, 429);
+  EXPECT_EQ(weir.admin("POST", "/reset", kLogin, ServedProcess::bearer()).status, 200);
+  EXPECT_THAT(weir.http("POST", "/v1/check", kLogin).body, HasSubstr("\"remaining\":4"));
+  EXPECT_EQ(weir.admin("POST", "/reset", R"({"route":"nowhere"})", ServedProcess::bearer()).status,
+            404);
+
+  ServedProcess open(kPolicy, [](ServeOptions& options) { options.admin_token_file = ""; });
+  EXPECT_EQ(open.admin("POST", "/policy/reload", "", ServedProcess::bearer()).status, 403);
+}
+
+TEST(Serve, AdminIsNotReachedThroughAForeignName) {
+  ServedProcess weir(kPolicy);
+  TestClient client(weir.admin());
+  client.send("GET /policy HTTP/1.1\r\nHost: evil.example:6070\r\nConnection: close\r\n\r\n");
+  EXPECT_THAT(client.rest(), ::testing::StartsWith("HTTP/1.1 403 "));
+}
+
+TEST(Serve, SaysWhyItCannotStart) {
+  {
+    const ListenSockets taken = listen_on(parse_address("127.0.0.1:0").value(), 1).value();
+    ServedProcess weir(kPolicy,
+                       [&](ServeOptions& options) { options.http = taken.address.text(); });
+    EXPECT_EQ(weir.wait(), 3);
+    EXPECT_THAT(weir.err(),
+                HasSubstr("weir: --http " + taken.address.text() + ": port " +
+                          std::to_string(taken.address.port) + " is in use by another process"));
+  }
+  {
+    ServedProcess weir(kPolicy, [](ServeOptions& options) { options.admin = "6070"; });
+    EXPECT_EQ(weir.wait(), 2);
+    EXPECT_THAT(weir.err(), HasSubstr("weir: --admin '6070' has no port; allowed: HOST:PORT"));
+  }
+  {
+    ServedProcess weir(
+        "routes:\n  login:\n    limits: [5 per fortnight]\n    protects: security\n");
+    EXPECT_EQ(weir.wait(), 2);
+    EXPECT_THAT(weir.err(), HasSubstr("weir.yaml:3:"));
+    EXPECT_EQ(weir.out(), "");
+  }
+  {
+    ServedProcess weir(kPolicy, [](ServeOptions& options) { options.policy_path += ".absent"; });
+    EXPECT_EQ(weir.wait(), 2);
+    EXPECT_THAT(weir.err(), HasSubstr("weir.yaml.absent"));
+  }
+  {
+    ServedProcess weir(kPolicy, [](ServeOptions& options) { options.lanes = 257; });
+    EXPECT_EQ(weir.wait(), 2);
+    EXPECT_THAT(weir.err(), HasSubstr("--lanes 257: allowed are 1 to 256"));
+  }
+}
+
+}  // namespace
+}  // namespace weir::server

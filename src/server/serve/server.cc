@@ -1,0 +1,151 @@
+#include "server/serve/server.h"
+
+#include <utility>  // Boost 1.74 needs it first
+
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <csignal>
+#include <cstring>
+
+#include "guard/impl.h"
+#include "server/http/check_handler.h"
+#include "server/http/http_door.h"
+
+namespace weir::server {
+namespace {
+
+namespace asio = boost::asio;
+
+asio::steady_timer::duration ticks(Nanos time) {
+  return std::chrono::duration_cast<asio::steady_timer::duration>(time);
+}
+
+// Shells report the end by signal N as 128 + N.
+constexpr int kEndedBySignal = 128;
+
+}  // namespace
+
+class Server::Signals {
+ public:
+  Signals(Lane& lane, std::function<void(int)> handle)
+      : lane_(lane), handle_(std::move(handle)), set_(lane.io(), SIGTERM, SIGINT, SIGHUP) {
+    std::signal(SIGPIPE, SIG_IGN);
+    wait();
+  }
+
+ private:
+  void wait() {
+    set_.async_wait([this](const boost::system::error_code& fault, int number) {
+      if (fault) return;
+      lane_.begin_event();
+      wait();
+      handle_(number);
+    });
+  }
+
+  Lane& lane_;
+  std::function<void(int)> handle_;
+  asio::signal_set set_;
+};
+
+struct Server::DrainTimers {
+  explicit DrainTimers(asio::io_context& io) : delay(io), grace(io) {}
+  asio::steady_timer delay;
+  asio::steady_timer grace;
+};
+
+Server::Server(Parts parts, render::Log& log)
+    : log_(log),
+      drain_delay_(parts.drain_delay),
+      drain_grace_(parts.drain_grace),
+      guard_(std::move(parts.guard)),
+      loader_(parts.origin, guard_, guard_.impl().metrics(), log, clock_) {
+  const auto accept_fault = [this](int number) {
+    log_.write(render::LogLevel::error, "accept_failed", {{"problem", std::strerror(number)}});
+  };
+  for (std::size_t i = 0; i < parts.lanes; ++i) {
+    lanes_.push_back(std::make_unique<Lane>(LaneOptions{.on_accept_fault = accept_fault}));
+  }
+  open_doors(parts);
+  watch_ = std::make_unique<PolicyWatch>(control_, parts.origin.path,
+                                         [this] { (void)loader_.load(PolicyLoader::Why::change); });
+  signals_ = std::make_unique<Signals>(control_, [this](int number) { on_signal(number); });
+  timers_ = std::make_unique<DrainTimers>(control_.io());
+}
+
+Server::~Server() = default;
+
+void Server::open_doors(Parts& parts) {
+  render::Metrics* const metrics = &guard_.impl().metrics();
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    Lane& lane = *lanes_[i];
+    if (i < parts.http.sockets.size()) {
+      lane.listen(std::move(parts.http.sockets[i]),
+                  std::make_unique<http::HttpDoor>(
+                      std::make_unique<http::CheckHandler>(guard_, lane), metrics));
+    }
+  }
+  for (ListenSocket& socket : parts.admin.sockets) {
+    AdminHandler::Parts named{guard_, loader_, *metrics, health_};
+    control_.listen(std::move(socket),
+                    std::make_unique<http::HttpDoor>(std::make_unique<AdminHandler>(
+                        named, AdminAccess(parts.admin.address, parts.token))));
+  }
+}
+
+void Server::run(const std::function<void()>& ready) {
+  for (const auto& lane : lanes_) lane->start();
+  control_.post(ready);
+  control_.run();
+  for (const auto& lane : lanes_) lane->stop();
+}
+
+void Server::on_signal(int number) {
+  if (number == SIGHUP) {
+    (void)loader_.load(PolicyLoader::Why::signal);
+    return;
+  }
+  // The second one means it.
+  if (health_.draining.load()) ::_exit(kEndedBySignal + number);
+  begin_drain(number == SIGINT ? Nanos::zero() : drain_delay_);
+}
+
+void Server::begin_drain(Nanos delay) {
+  health_.draining.store(true);
+  drain_began_ = control_.now();
+  log_.write(render::LogLevel::info, "draining", {{"delay", delay}, {"grace", drain_grace_}});
+  timers_->delay.expires_after(ticks(delay));
+  timers_->delay.async_wait([this](const boost::system::error_code& fault) {
+    if (!fault) drain_lanes();
+  });
+}
+
+void Server::drain_lanes() {
+  lanes_left_ = lanes_.size();
+  for (const auto& lane : lanes_) {
+    Lane& one = *lane;
+    one.post([this, &one] { one.drain([this] { control_.post([this] { lane_drained(); }); }); });
+  }
+  timers_->grace.expires_after(ticks(drain_grace_));
+  timers_->grace.async_wait([this](const boost::system::error_code& fault) {
+    if (!fault) finish(false);
+  });
+}
+
+void Server::lane_drained() {
+  if (--lanes_left_ == 0) finish(true);
+}
+
+void Server::finish(bool in_time) {
+  std::uint64_t open = 0;
+  for (const auto& lane : lanes_) open += lane->counts().open.load(std::memory_order_relaxed);
+  control_.begin_event();
+  log_.write(in_time ? render::LogLevel::info : render::LogLevel::warn, "drained",
+             {{"took", control_.now() - drain_began_}, {"connections_cut", open}});
+  control_.stop();
+}
+
+}  // namespace weir::server

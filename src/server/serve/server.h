@@ -1,0 +1,73 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "render/log.h"
+#include "server/admin/admin_handler.h"
+#include "server/health.h"
+#include "server/lane.h"
+#include "server/listener.h"
+#include "server/reload/policy_loader.h"
+#include "server/reload/policy_watch.h"
+#include "server/serve.h"
+#include "weir/guard.h"
+
+namespace weir::server {
+
+// A running server: the lanes that serve, and one lane of control for the admin door, the policy
+// file and the signals, so that loading a policy or writing metrics holds no request up.
+//
+// Threads:     construct, run() and destroy in one.
+class Server {
+ public:
+  struct Parts {
+    Guard guard;
+    PolicyOrigin origin;
+    AdminToken token;
+    ListenSockets http;  // one socket a lane; empty where the door is off
+    ListenSockets grpc;
+    ListenSockets admin;
+    std::size_t lanes = 1;
+    Nanos drain_delay{0};
+    Nanos drain_grace{0};
+  };
+
+  Server(Parts parts, render::Log& log);
+  ~Server();
+
+  // Serves until a signal has drained it. `ready` is called once requests are taken.
+  void run(const std::function<void()>& ready);
+
+ private:
+  class Signals;
+  struct DrainTimers;
+
+  void open_doors(Parts& parts);
+  void on_signal(int number);
+  void begin_drain(Nanos delay);
+  void drain_lanes();
+  void lane_drained();
+  void finish(bool in_time);
+
+  render::Log& log_;
+  Clock& clock_ = Clock::real();
+  const Nanos drain_delay_;
+  const Nanos drain_grace_;
+  Health health_;
+  std::size_t lanes_left_ = 0;
+  MonoTime drain_began_{};
+
+  // What is in flight in the Guard answers into the lanes, so they outlive it; doors use it only in
+  // running lanes, which run() has stopped by then.
+  Lane control_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  Guard guard_;
+  PolicyLoader loader_;
+  std::unique_ptr<PolicyWatch> watch_;
+  std::unique_ptr<Signals> signals_;
+  std::unique_ptr<DrainTimers> timers_;
+};
+
+}  // namespace weir::server
