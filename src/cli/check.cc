@@ -1,0 +1,145 @@
+#include "cli/check.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "cli/decision_text.h"
+#include "cli/number.h"
+#include "cli/open_policy.h"
+#include "cli/route_names.h"
+#include "policy/model.h"
+#include "weir/guard.h"
+
+namespace weir::cli {
+namespace {
+
+// What the words of the command line come to.
+struct Ask {
+  std::vector<Descriptor> values;
+  std::uint64_t cost = 1;
+  std::uint64_t times = 1;
+};
+
+// Every name that some rule counts by, or that the policy declares.
+std::set<std::string> known_names(const policy::Model& model) {
+  std::set<std::string> names(model.inputs.begin(), model.inputs.end());
+  for (const policy::Route& route : model.routes) {
+    for (const policy::Rule& rule : route.rules) {
+      for (const policy::Source& source : rule.by) names.insert(source.text);
+    }
+  }
+  return names;
+}
+
+// Reads one `name=value`. Returns what is wrong with it, if anything.
+std::optional<std::string> read_value(const std::string& word, const std::set<std::string>& known,
+                                      Ask& ask) {
+  const std::size_t equals = word.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return "'" + word + "' is not name=value, as in ip=192.0.2.7";
+  }
+  const std::string_view name = std::string_view(word).substr(0, equals);
+  if (!known.contains(std::string(name))) {
+    return "no rule counts by '" + std::string(name) + "'; the policy knows: " + joined(known);
+  }
+  const auto same = [name](const Descriptor& d) { return d.name == name; };
+  if (std::any_of(ask.values.begin(), ask.values.end(), same)) {
+    return "'" + std::string(name) + "' is given twice; give it once";
+  }
+  ask.values.push_back({name, std::string_view(word).substr(equals + 1)});
+  return std::nullopt;
+}
+
+std::optional<std::string> read_ask(const CheckCommand& command, const policy::Model& model,
+                                    Ask& ask) {
+  const auto cost = parse_number(command.cost);
+  if (!cost || *cost > kMaxUnits) {
+    return "--cost is '" + command.cost + "'; it must be a whole number from 0 to " +
+           std::to_string(kMaxUnits);
+  }
+  const auto times = parse_number(command.times);
+  if (!times || *times == 0 || *times > kMaxTimes) {
+    return "--times is '" + command.times + "'; it must be a whole number from 1 to " +
+           std::to_string(kMaxTimes);
+  }
+  ask.cost = *cost;
+  ask.times = *times;
+  if (model.default_route.empty() && !route_names(model).contains(command.route)) {
+    return no_such_route(model, command.route);
+  }
+  const std::set<std::string> known = known_names(model);
+  for (const std::string& word : command.values) {
+    if (auto fault = read_value(word, known, ask)) return fault;
+  }
+  if (ask.values.size() > kMaxDescriptors) {
+    return std::to_string(ask.values.size()) + " values are given; at most " +
+           std::to_string(kMaxDescriptors) + " are taken";
+  }
+  return std::nullopt;
+}
+
+// What one decision means for the exit code.
+ExitCode code_of(const Decision& decision) {
+  if (decision.allowed()) return ExitCode::as_asked;
+  if (decision.verdict == Verdict::limited) return ExitCode::answered_no;
+  switch (decision.reason) {
+    case Reason::unknown_route:
+    case Reason::missing_value:
+    case Reason::invalid_request:
+      return ExitCode::usage;
+    default:
+      return ExitCode::undecided;
+  }
+}
+
+// Limited speaks before refused, refused before allowed.
+ExitCode worse(ExitCode a, ExitCode b) {
+  const auto weight = [](ExitCode code) {
+    switch (code) {
+      case ExitCode::as_asked:
+        return 0;
+      case ExitCode::undecided:
+        return 1;
+      case ExitCode::answered_no:
+        return 2;
+      case ExitCode::usage:
+        return 3;
+    }
+    return 3;
+  };
+  return weight(a) >= weight(b) ? a : b;
+}
+
+ExitCode decide(Environment& environment, const CheckCommand& command, Guard& guard,
+                const Ask& ask) {
+  ExitCode code = ExitCode::as_asked;
+  for (std::uint64_t i = 0; i < ask.times; ++i) {
+    const Decision decision = guard.check(command.route, ask.values, {.cost = ask.cost});
+    environment.out << (command.json ? decision.json()
+                                     : decision_text(decision, environment.colours))
+                    << '\n';
+    code = worse(code, code_of(decision));
+  }
+  return code;
+}
+
+}  // namespace
+
+ExitCode check(Environment& environment, const CheckCommand& command) {
+  ExitCode code = ExitCode::usage;
+  const auto policy = open_policy(environment, command.policy, command.store, code);
+  if (!policy) return code;
+  Ask ask;
+  if (const auto fault = read_ask(command, policy->model(), ask)) {
+    return fail(environment, ExitCode::usage, *fault);
+  }
+  Result<Guard> guard = Guard::open(*policy);
+  if (!guard) {
+    const bool wrong = guard.error().code == ErrorCode::invalid_argument;
+    return fail(environment, wrong ? ExitCode::usage : ExitCode::undecided, guard.error().message);
+  }
+  return decide(environment, command, *guard, ask);
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,224 @@
+#include "cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "cli/check.h"
+#include "cli/completion.h"
+#include "cli/explain.h"
+#include "cli/lint.h"
+#include "cli/serve.h"
+#include "weir/version.h"
+
+namespace weir::cli {
+namespace {
+
+// Everything that the words may set, and the parser that sets it.
+struct CommandLine {
+  CheckCommand check;
+  ExplainCommand explain;
+  LintCommand lint;
+  ServeCommand serve;
+  std::string shell;
+  bool version = false;
+  bool json = false;
+
+  CLI::App app{"Decides allow or deny for requests, and what happens when it cannot count.",
+               "weir"};
+  CLI::App* check_verb = nullptr;
+  CLI::App* explain_verb = nullptr;
+  CLI::App* lint_verb = nullptr;
+  CLI::App* serve_verb = nullptr;
+  CLI::App* completion_verb = nullptr;
+
+  CommandLine();
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
+
+ private:
+  void add_check();
+  void add_explain();
+  void add_lint();
+  void add_serve();
+  void add_completion();
+};
+
+constexpr const char* kPolicyHelp = "Policy file";
+constexpr const char* kStoreHelp = "Store to use instead of the policy's; also WEIR_STORE";
+
+CLI::App* verb(CLI::App& app, const char* name, const char* help) {
+  CLI::App* added = app.add_subcommand(name, help);
+  added->set_help_flag("--help", "Say how it is used");
+  return added;
+}
+
+void CommandLine::add_check() {
+  check_verb = verb(app, "check", "Decide a request, here and now");
+  check_verb->add_option("POLICY", check.policy, kPolicyHelp)->required()->type_name("");
+  check_verb->add_option("ROUTE", check.route, "Route of the policy")->required()->type_name("");
+  check_verb->add_option("VALUES", check.values, "What rules count by: ip=192.0.2.7 user=ada …")
+      ->type_name("");
+  check_verb->add_option("--cost", check.cost, "Units to take; 0 takes none and only looks")
+      ->type_name("N");
+  check_verb->add_option("--times", check.times, "Decide so often, one line each")->type_name("N");
+  check_verb->add_option("--store", check.store, kStoreHelp)->type_name("URL");
+  check_verb->add_flag("--json", check.json, "One JSON object a line");
+}
+
+void CommandLine::add_explain() {
+  explain_verb =
+      verb(app, "explain", "Say what a policy does with the store up, slow, down and coming back");
+  explain_verb->add_option("POLICY", explain.policy, kPolicyHelp)->required()->type_name("");
+  explain_verb->add_option("ROUTE", explain.route, "One route alone")->type_name("");
+  explain_verb->add_option("--workers", explain.workers, "Processes that share the limits")
+      ->type_name("N");
+  explain_verb->add_option("--outage", explain.outage, "How long the store is away, as in 11s")
+      ->type_name("TIME");
+  explain_verb->add_option("--store", explain.store, kStoreHelp)->type_name("URL");
+  explain_verb->add_flag("--json", explain.json, "One JSON object a line, one a route");
+}
+
+void CommandLine::add_lint() {
+  lint_verb = verb(app, "lint", "Name every fault of policy files");
+  lint_verb->add_option("POLICY", lint.policies, "Policy files")->required()->type_name("");
+  lint_verb->add_flag("--json", lint.json, "One JSON object a line, one a fault");
+}
+
+void CommandLine::add_serve() {
+  serve_verb = verb(app, "serve", "Answer checks over HTTP");
+  serve_verb->add_option("POLICY", serve.policy, "Policy file; weir.yaml where none is named")
+      ->type_name("");
+  serve_verb
+      ->add_option("--http", serve.http, "Where checks are answered: host:port, unix:PATH, off")
+      ->type_name("ADDR");
+  serve_verb->add_option("--grpc", serve.grpc, "The same for gRPC")->type_name("ADDR");
+  serve_verb->add_option("--admin", serve.admin, "The same for metrics, health and administration")
+      ->type_name("ADDR");
+  serve_verb
+      ->add_option("--admin-token-file", serve.admin_token_file,
+                   "File with the token that changes need; also WEIR_ADMIN_TOKEN")
+      ->type_name("FILE");
+  serve_verb->add_option("--store", serve.store, kStoreHelp)->type_name("URL");
+  serve_verb->add_option("--lanes", serve.lanes, "Threads that serve; one a core where not given")
+      ->type_name("N");
+  serve_verb
+      ->add_option("--drain-delay", serve.drain_delay,
+                   "From SIGTERM, which ends readiness, until no connection is taken")
+      ->type_name("TIME");
+  serve_verb
+      ->add_option("--drain-grace", serve.drain_grace, "From then, for what is still in flight")
+      ->type_name("TIME");
+  serve_verb->add_flag("--json", serve.json, "Log in JSON");
+}
+
+void CommandLine::add_completion() {
+  completion_verb = verb(app, "completion", "Print the completion script of a shell");
+  completion_verb->add_option("SHELL", shell, "bash, zsh or fish")->required()->type_name("");
+}
+
+CommandLine::CommandLine() {
+  app.set_help_flag("--help", "Say how it is used");
+  app.add_flag("--version", version, "Say which version this is");
+  app.add_flag("--json", json, "With --version: as JSON");
+  add_check();
+  add_explain();
+  add_lint();
+  add_serve();
+  add_completion();
+  app.require_subcommand(0, 1);
+  app.footer(
+      "weir VERB --help says more of one verb.\n"
+      "Exit status: 0 as asked, 1 answered no (limited; faults found), 2 usage, 3 could not "
+      "decide.");
+}
+
+ExitCode print_completion(Environment& environment, const std::string& shell) {
+  const std::string script = completion_script(shell, grammar());
+  if (script.empty()) {
+    return fail(environment, ExitCode::usage,
+                "there is no completion for '" + shell + "'; there is for bash, zsh and fish");
+  }
+  environment.out << script;
+  return ExitCode::as_asked;
+}
+
+ExitCode dispatch(Environment& environment, CommandLine& line) {
+  if (line.version) {
+    environment.out << (line.json ? "{\"version\":\"" : "weir ") << kVersion
+                    << (line.json ? "\"}\n" : "\n");
+    return ExitCode::as_asked;
+  }
+  if (*line.check_verb) return check(environment, line.check);
+  if (*line.explain_verb) return explain(environment, line.explain);
+  if (*line.lint_verb) return lint(environment, line.lint);
+  if (*line.serve_verb) return serve(environment, line.serve);
+  if (*line.completion_verb) return print_completion(environment, line.shell);
+  return fail(environment, ExitCode::usage, "no verb is given; weir --help lists them");
+}
+
+// The verb that stands in the words, for the way out of a fault.
+std::string help_of(const CommandLine& line, std::span<const std::string> words) {
+  for (const CLI::App* verb : line.app.get_subcommands(nullptr)) {
+    if (!words.empty() && verb->get_name() == words.front()) {
+      return "weir " + verb->get_name() + " --help";
+    }
+  }
+  return "weir --help";
+}
+
+ExitCode parse_and_dispatch(std::span<const std::string> words, Environment& environment) {
+  CommandLine line;
+  try {
+    // CLI11 takes the words from the back.
+    std::vector<std::string> reversed(words.rbegin(), words.rend());
+    line.app.parse(std::move(reversed));
+  } catch (const CLI::CallForHelp&) {
+    environment.out << line.app.help();  // of the verb, where one is given
+    return ExitCode::as_asked;
+  } catch (const CLI::ParseError& wrong) {
+    std::string message = wrong.what();
+    std::replace(message.begin(), message.end(), '\n', ' ');
+    return fail(environment, ExitCode::usage, message + "; see " + help_of(line, words));
+  }
+  return dispatch(environment, line);
+}
+
+Grammar::Option described(const CLI::Option& option) {
+  return {"--" + option.get_lnames().front(), option.get_description(),
+          option.get_items_expected_max() > 0};
+}
+
+std::vector<Grammar::Option> options_of(const CLI::App& app) {
+  std::vector<Grammar::Option> options;
+  for (const CLI::Option* option : app.get_options()) {
+    if (!option->get_lnames().empty()) options.push_back(described(*option));
+  }
+  return options;
+}
+
+}  // namespace
+
+Grammar grammar() {
+  const CommandLine line;
+  Grammar grammar;
+  grammar.options = options_of(line.app);
+  for (const CLI::App* verb : line.app.get_subcommands(nullptr)) {
+    grammar.verbs.push_back({verb->get_name(), verb->get_description(), options_of(*verb), {}});
+    if (verb == line.completion_verb) {
+      grammar.verbs.back().words.assign(std::begin(kShells), std::end(kShells));
+    }
+  }
+  return grammar;
+}
+
+int run(std::span<const std::string> words, Environment& environment) {
+  ExitCode code = parse_and_dispatch(words, environment);
+  environment.out.flush();
+  if (!environment.out) {
+    code = fail(environment, ExitCode::undecided,
+                "the answer could not be written to standard output; is it full or closed?");
+  }
+  return static_cast<int>(code);
+}
+
+}  // namespace weir::cli

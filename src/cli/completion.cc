@@ -1,0 +1,154 @@
+#include "cli/completion.h"
+
+namespace weir::cli {
+namespace {
+
+// Texts are ours; a quote in one would end the shell's.
+std::string single_quoted(std::string_view text) {
+  std::string out = "'";
+  for (const char c : text) {
+    if (c == '\'') {
+      out += "'\\''";
+    } else {
+      out += c;
+    }
+  }
+  return out + "'";
+}
+
+std::string names_of(const std::vector<Grammar::Option>& options) {
+  std::string out;
+  for (const Grammar::Option& option : options) out += (out.empty() ? "" : " ") + option.name;
+  return out;
+}
+
+std::string words_of(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : " ") + word;
+  return out;
+}
+
+std::string verbs_of(const Grammar& grammar) {
+  std::string out;
+  for (const Grammar::Verb& verb : grammar.verbs) out += (out.empty() ? "" : " ") + verb.name;
+  return out;
+}
+
+std::string bash(const Grammar& grammar) {
+  std::string out =
+      "# bash completion for weir: source it, or install it as bash-completion/completions/weir\n"
+      "_weir() {\n"
+      "  local word=${COMP_WORDS[COMP_CWORD]} options= words=\n"
+      "  COMPREPLY=()\n"
+      "  if ((COMP_CWORD == 1)); then\n"
+      "    COMPREPLY=($(compgen -W \"" +
+      verbs_of(grammar) + " " + names_of(grammar.options) +
+      "\" -- \"$word\"))\n"
+      "    return\n"
+      "  fi\n"
+      "  case ${COMP_WORDS[1]} in\n";
+  for (const Grammar::Verb& verb : grammar.verbs) {
+    out += "    " + verb.name + ") options=\"" + names_of(verb.options) + "\" words=\"" +
+           words_of(verb.words) + "\" ;;\n";
+  }
+  out +=
+      "  esac\n"
+      "  if [[ $word == -* ]]; then\n"
+      "    COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
+      "  elif [[ -n $words ]]; then\n"
+      "    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
+      "  else\n"
+      "    compopt -o filenames 2>/dev/null\n"
+      "    mapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n"
+      "  fi\n"
+      "}\n"
+      "complete -F _weir weir\n";
+  return out;
+}
+
+// zsh's _arguments wants '--name[help]:message:action'.
+std::string zsh_option(const Grammar::Option& option) {
+  std::string help;
+  for (const char c : option.help) {
+    if (c == '[' || c == ']' || c == '\\') help += '\\';
+    help += c;
+  }
+  return single_quoted(option.name + "[" + help + "]" +
+                       (option.takes_value ? ":value:_files" : ""));
+}
+
+std::string zsh(const Grammar& grammar) {
+  std::string out =
+      "#compdef weir\n"
+      "# zsh completion for weir: install it as _weir in a folder of $fpath\n"
+      "_weir() {\n"
+      "  local -a verbs\n"
+      "  verbs=(\n";
+  for (const Grammar::Verb& verb : grammar.verbs) {
+    out += "    " + single_quoted(verb.name + ":" + verb.help) + "\n";
+  }
+  out +=
+      "  )\n"
+      "  if ((CURRENT == 2)); then\n"
+      "    _describe 'verb' verbs\n"
+      "    _arguments";
+  for (const Grammar::Option& option : grammar.options) out += " " + zsh_option(option);
+  out +=
+      "\n"
+      "    return\n"
+      "  fi\n"
+      "  case ${words[2]} in\n";
+  for (const Grammar::Verb& verb : grammar.verbs) {
+    out += "    " + verb.name + ")\n      _arguments";
+    for (const Grammar::Option& option : verb.options) out += " \\\n        " + zsh_option(option);
+    out += " \\\n        " + single_quoted(verb.words.empty()
+                                               ? "*:argument:_files"
+                                               : "*:argument:(" + words_of(verb.words) + ")");
+    out += "\n      ;;\n";
+  }
+  out +=
+      "  esac\n"
+      "}\n"
+      "if [[ $funcstack[1] == _weir ]]; then\n"
+      "  _weir \"$@\"\n"
+      "else\n"
+      "  compdef _weir weir\n"
+      "fi\n";
+  return out;
+}
+
+std::string fish_option(const Grammar::Option& option, const std::string& condition) {
+  return "complete -c weir" + condition + " -l " + option.name.substr(2) +
+         (option.takes_value ? " -r" : "") + " -d " + single_quoted(option.help) + "\n";
+}
+
+std::string fish(const Grammar& grammar) {
+  std::string out =
+      "# fish completion for weir: install it as completions/weir.fish\n"
+      "complete -c weir -e\n";
+  const std::string first = " -n __fish_use_subcommand";
+  for (const Grammar::Verb& verb : grammar.verbs) {
+    out += "complete -c weir -f" + first + " -a " + verb.name + " -d " + single_quoted(verb.help) +
+           "\n";
+  }
+  for (const Grammar::Option& option : grammar.options) out += fish_option(option, first);
+  for (const Grammar::Verb& verb : grammar.verbs) {
+    const std::string after = " -n '__fish_seen_subcommand_from " + verb.name + "'";
+    for (const Grammar::Option& option : verb.options) out += fish_option(option, after);
+    if (!verb.words.empty()) {
+      out += "complete -c weir -f" + after + " -a '" + words_of(verb.words) + "'\n";
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string completion_script(std::string_view shell, const Grammar& grammar) {
+  if (shell == "bash") return bash(grammar);
+  if (shell == "zsh") return zsh(grammar);
+  if (shell == "fish") return fish(grammar);
+  return "";
+}
+
+}  // namespace weir::cli

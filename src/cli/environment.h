@@ -1,0 +1,31 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <string_view>
+
+namespace weir::cli {
+
+// What the program says about how it went.
+enum class ExitCode : int {
+  as_asked = 0,
+  answered_no = 1,  // limited; lint found faults
+  usage = 2,        // the command line or the policy file is wrong
+  undecided = 3,    // no answer could be had
+};
+
+// The world that the command line runs in; main() gives it the real one.
+struct Environment {
+  std::ostream& out;
+  std::ostream& err;
+  bool colours = false;  // `out` is a terminal that wants them
+  std::function<std::optional<std::string>(const char* name)> variable;
+};
+
+// Says on `err`, in one line, what went wrong and the way out, and returns `code`. Of a message of
+// several lines the first is said, and how many there are.
+ExitCode fail(Environment& environment, ExitCode code, std::string_view message);
+
+}  // namespace weir::cli

@@ -1,0 +1,55 @@
+#include "cli/explain.h"
+
+#include "cli/number.h"
+#include "cli/open_policy.h"
+#include "cli/route_names.h"
+#include "ladder/explain.h"
+#include "policy/duration.h"
+
+namespace weir::cli {
+namespace {
+
+constexpr std::uint64_t kMaxWorkers = 1'000'000;
+
+// Returns what is wrong with the words, if anything.
+std::optional<std::string> read(const ExplainCommand& command, ladder::ExplainOptions& options) {
+  options.route = command.route;
+  if (!command.workers.empty()) {
+    const auto workers = parse_number(command.workers);
+    if (!workers || *workers == 0 || *workers > kMaxWorkers) {
+      return "--workers is '" + command.workers + "'; it must be a whole number from 1 to " +
+             std::to_string(kMaxWorkers);
+    }
+    options.workers = static_cast<std::uint32_t>(*workers);
+  }
+  if (!command.outage.empty()) {
+    options.outage = policy::parse_duration(command.outage);
+    if (!options.outage || *options.outage <= Nanos::zero()) {
+      return "--outage is '" + command.outage + "'; it must be " +
+             std::string(policy::kDurationForm) + ", and above 0";
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+ExitCode explain(Environment& environment, const ExplainCommand& command) {
+  ladder::ExplainOptions options;
+  if (const auto fault = read(command, options)) {
+    return fail(environment, ExitCode::usage, *fault);
+  }
+  ExitCode code = ExitCode::usage;
+  const auto policy = open_policy(environment, command.policy, command.store, code);
+  if (!policy) return code;
+  if (!command.route.empty() && !route_names(policy->model()).contains(command.route)) {
+    return fail(environment, ExitCode::usage, no_such_route(policy->model(), command.route));
+  }
+  const auto explanation = ladder::explain(policy->model(), options);
+  if (!explanation) return fail(environment, ExitCode::usage, explanation.error().message);
+  environment.out << (command.json ? ladder::explain_json(*explanation)
+                                   : ladder::explain_text(*explanation));
+  return ExitCode::as_asked;
+}
+
+}  // namespace weir::cli

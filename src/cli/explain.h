@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include "cli/environment.h"
+
+namespace weir::cli {
+
+// `weir explain POLICY [ROUTE]`: what happens with the store up, slow, down and coming back, and
+// the most that can be admitted.
+struct ExplainCommand {
+  std::string policy;
+  std::string route;  // empty: every route
+  std::string workers;
+  std::string outage;
+  std::string store;
+  bool json = false;
+};
+
+ExitCode explain(Environment& environment, const ExplainCommand& command);
+
+}  // namespace weir::cli

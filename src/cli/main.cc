@@ -1,0 +1,32 @@
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "cli/command_line.h"
+
+namespace {
+
+std::optional<std::string> variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
+}
+
+// https://no-color.org: any value that is not empty means no.
+bool wants_colours() {
+  const auto no = variable("NO_COLOR");
+  const auto terminal = variable("TERM");
+  return isatty(STDOUT_FILENO) != 0 && (!no || no->empty()) && terminal && *terminal != "dumb";
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::ios::sync_with_stdio(false);
+  const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
+  weir::cli::Environment environment{
+      .out = std::cout, .err = std::cerr, .colours = wants_colours(), .variable = variable};
+  return weir::cli::run(words, environment);
+}

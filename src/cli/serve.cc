@@ -1,0 +1,60 @@
+#include "cli/serve.h"
+
+#include "cli/number.h"
+#include "cli/open_policy.h"
+#include "policy/duration.h"
+#include "server/serve.h"
+
+namespace weir::cli {
+namespace {
+
+constexpr std::uint64_t kMaxLanes = 256;
+
+// Returns what is wrong with the words, if anything.
+std::optional<std::string> read(const ServeCommand& command, server::ServeOptions& options) {
+  const auto address = [](const std::string& given, std::string& option) {
+    if (!given.empty()) option = given;
+  };
+  address(command.http, options.http);
+  address(command.grpc, options.grpc);
+  address(command.admin, options.admin);
+  options.admin_token_file = command.admin_token_file;
+  if (!command.lanes.empty()) {
+    const auto lanes = parse_number(command.lanes);
+    if (!lanes || *lanes == 0 || *lanes > kMaxLanes) {
+      return "--lanes is '" + command.lanes + "'; it must be a whole number from 1 to " +
+             std::to_string(kMaxLanes);
+    }
+    options.lanes = *lanes;
+  }
+  const auto duration = [](const char* name, const std::string& given,
+                           Nanos& option) -> std::optional<std::string> {
+    if (given.empty()) return std::nullopt;
+    const auto parsed = policy::parse_duration(given);
+    if (!parsed || *parsed < Nanos::zero()) {
+      return std::string(name) + " is '" + given + "'; it must be " +
+             std::string(policy::kDurationForm);
+    }
+    option = *parsed;
+    return std::nullopt;
+  };
+  if (auto fault = duration("--drain-delay", command.drain_delay, options.drain_delay)) {
+    return fault;
+  }
+  return duration("--drain-grace", command.drain_grace, options.drain_grace);
+}
+
+}  // namespace
+
+ExitCode serve(Environment& environment, const ServeCommand& command) {
+  server::ServeOptions options;
+  options.policy_path = command.policy;
+  options.store_url = store_override(environment, command.store);
+  options.json_logs = command.json;
+  if (const auto fault = read(command, options)) {
+    return fail(environment, ExitCode::usage, *fault);
+  }
+  return static_cast<ExitCode>(server::serve(options, environment.out, environment.err));
+}
+
+}  // namespace weir::cli

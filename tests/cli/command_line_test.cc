@@ -1,0 +1,315 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "program.h"
+#include "weir/version.h"
+
+namespace weir::cli_tests {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr const char* kPolicy = R"(
+inputs: [user]
+routes:
+  api:
+    limits:
+      - 5 per minute by user
+      - 1000 per hour by ip
+    protects: capacity
+    ceiling: 50 per second
+  strict:
+    limits: [{requests: 5, per: minute, by: [user], strict: true}]
+    protects: capacity
+    ceiling: 50 per second
+  closed:
+    limits: [{requests: 0, per: minute, by: [user], name: nobody}]
+    protects: security
+  trial:
+    limits: [{requests: 1, per: minute, by: [user], shadow: true}]
+    protects: nothing
+)";
+
+struct CommandLine : ::testing::Test {
+  CommandLine() { folder.write("weir.yaml", kPolicy); }
+  Outcome asked(std::vector<std::string> words, std::map<std::string, std::string> variables = {}) {
+    return weir(std::move(words), {.folder = folder.path(), .variables = std::move(variables)});
+  }
+  Folder folder;
+};
+
+struct Case {
+  std::vector<std::string> words;
+  int exit_code;
+  std::string out;
+  std::string err;
+};
+
+TEST_F(CommandLine, AnswersAsTheTableSays) {
+  const std::vector<Case> cases = {
+      {{"--version"}, 0, "weir " + std::string(kVersion) + "\n", ""},
+      {{"--version", "--json"}, 0, "{\"version\":\"" + std::string(kVersion) + "\"}\n", ""},
+      {{"check", "weir.yaml", "api", "user=ada", "ip=192.0.2.7"},
+       0,
+       "allowed  api  4 of 5 left (5 per minute by user), 999 of 1000 left (1000 per hour by ip)\n",
+       ""},
+      {{"check", "weir.yaml", "api", "user=ada", "--times", "6", "ip=192.0.2.7"},
+       1,
+       "allowed  api  4 of 5 left (5 per minute by user), 999 of 1000 left (1000 per hour by ip)\n"
+       "allowed  api  3 of 5 left (5 per minute by user), 998 of 1000 left (1000 per hour by ip)\n"
+       "allowed  api  2 of 5 left (5 per minute by user), 997 of 1000 left (1000 per hour by ip)\n"
+       "allowed  api  1 of 5 left (5 per minute by user), 996 of 1000 left (1000 per hour by ip)\n"
+       "allowed  api  0 of 5 left (5 per minute by user), 995 of 1000 left (1000 per hour by ip)\n"
+       "limited  api  retry after 12 s: 0 of 5 left (5 per minute by user), "
+       "995 of 1000 left (1000 per hour by ip)\n",
+       ""},
+      {{"check", "weir.yaml", "api", "user=ada", "--cost", "0"},
+       0,
+       "allowed  api  5 of 5 left (5 per minute by user), 1000 of 1000 left (1000 per hour by "
+       "ip)\n",
+       ""},
+      {{"check", "weir.yaml", "api", "user=ada", "--cost", "6"},
+       1,
+       "limited  api  the cost can never fit: 5 of 5 left (5 per minute by user), "
+       "1000 of 1000 left (1000 per hour by ip)\n",
+       ""},
+      {{"check", "weir.yaml", "closed", "user=ada"},
+       1,
+       "limited  closed  the limit is 0: 0 of 0 left (nobody)\n",
+       ""},
+      {{"check", "weir.yaml", "trial", "user=ada", "--times", "2"},
+       0,
+       "allowed  trial  0 of 1 left (1 per minute by user, shadow)\n"
+       "allowed  trial  0 of 1 left (1 per minute by user, shadow: would deny)\n",
+       ""},
+      {{"check", "weir.yaml", "api", "user=ada", "--json"},
+       0,
+       R"({"verdict":"allowed","rung":"store","reason":"within_limit","route":"api","rules":[)"
+       R"({"rule":"5 per minute by user","limit":5,"period_ms":60000,"remaining":4,)"
+       R"("reset_after_ms":12000},)"
+       R"({"rule":"1000 per hour by ip","limit":1000,"period_ms":3600000,"remaining":999,)"
+       R"("reset_after_ms":3600}]})"
+       "\n",
+       ""},
+      // What is wrong is said on stderr, in one line, with the way out.
+      {{}, 2, "", "weir: no verb is given; weir --help lists them\n"},
+      {{"check", "weir.yaml", "nowhere", "user=ada"},
+       2,
+       "",
+       "weir: the policy has no route 'nowhere'; it has: api, closed, strict, trial\n"},
+      {{"check", "weir.yaml", "api", "usr=ada"},
+       2,
+       "",
+       "weir: no rule counts by 'usr'; the policy knows: ip, user\n"},
+      {{"check", "weir.yaml", "api", "ada"},
+       2,
+       "",
+       "weir: 'ada' is not name=value, as in ip=192.0.2.7\n"},
+      {{"check", "weir.yaml", "api", "user=ada", "user=eve"},
+       2,
+       "",
+       "weir: 'user' is given twice; give it once\n"},
+      {{"check", "weir.yaml", "api", "--cost", "-1"},
+       2,
+       "",
+       "weir: --cost is '-1'; it must be a whole number from 0 to 4294967295\n"},
+      {{"check", "weir.yaml", "api", "--cost", "0x10"},
+       2,
+       "",
+       "weir: --cost is '0x10'; it must be a whole number from 0 to 4294967295\n"},
+      {{"check", "weir.yaml", "api", "--cost", "4294967296"},
+       2,
+       "",
+       "weir: --cost is '4294967296'; it must be a whole number from 0 to 4294967295\n"},
+      {{"check", "weir.yaml", "api", "--times", "0"},
+       2,
+       "",
+       "weir: --times is '0'; it must be a whole number from 1 to 1000000\n"},
+      {{"check", "missing.yaml", "api"}, 2, "", "weir: missing.yaml: cannot be read\n"},
+      {{"lint", "missing.yaml"},
+       2,
+       "",
+       "weir: missing.yaml cannot be read; name a policy file that is there and readable\n"},
+      {{"lint", "."},
+       2,
+       "",
+       "weir: . cannot be read; name a policy file that is there and readable\n"},
+      {{"lint", "weir.yaml"}, 0, "weir.yaml: no faults\n", ""},
+      {{"lint", "weir.yaml", "--json"}, 0, "", ""},
+      {{"explain", "weir.yaml", "nowhere"},
+       2,
+       "",
+       "weir: the policy has no route 'nowhere'; it has: api, closed, strict, trial\n"},
+      {{"explain", "weir.yaml", "--workers", "0"},
+       2,
+       "",
+       "weir: --workers is '0'; it must be a whole number from 1 to 1000000\n"},
+      {{"explain", "weir.yaml", "--outage", "11"},
+       2,
+       "",
+       "weir: --outage is '11'; it must be a whole number with a unit: ns, us, ms, s, m "
+       "(minutes), h or d, and above 0\n"},
+      {{"completion", "tcsh"},
+       2,
+       "",
+       "weir: there is no completion for 'tcsh'; there is for bash, zsh and fish\n"},
+      {{"serve", "weir.yaml", "--lanes", "0"},
+       2,
+       "",
+       "weir: --lanes is '0'; it must be a whole number from 1 to 256\n"},
+      {{"serve", "weir.yaml", "--drain-delay", "10"},
+       2,
+       "",
+       "weir: --drain-delay is '10'; it must be a whole number with a unit: ns, us, ms, s, m "
+       "(minutes), h or d\n"},
+  };
+  for (const Case& c : cases) {
+    const Outcome outcome = asked(c.words);
+    std::string line = "weir";
+    for (const std::string& word : c.words) line += " " + word;
+    EXPECT_EQ(outcome.exit_code, c.exit_code) << line;
+    EXPECT_EQ(outcome.out, c.out) << line;
+    EXPECT_EQ(outcome.err, c.err) << line;
+  }
+}
+
+TEST_F(CommandLine, SaysAWrongWordInOneLineWithTheWayOut) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
+      {{"chekc", "weir.yaml"}, "weir --help"},
+      {{"check"}, "weir check --help"},
+      {{"check", "weir.yaml", "api", "--cots", "1"}, "weir check --help"},
+      {{"check", "weir.yaml", "api", "--cost"}, "weir check --help"},
+      {{"lint"}, "weir lint --help"},
+      {{"serve", "a", "b"}, "weir serve --help"},
+      {{"completion"}, "weir completion --help"},
+      {{"explain"}, "weir explain --help"},
+  };
+  for (const auto& [words, way_out] : wrong) {
+    const Outcome outcome = asked(words);
+    EXPECT_EQ(outcome.exit_code, 2) << words[0];
+    EXPECT_EQ(outcome.out, "") << words[0];
+    EXPECT_THAT(outcome.err, StartsWith("weir: "));
+    EXPECT_THAT(outcome.err, HasSubstr("; see " + way_out + "\n"));
+    EXPECT_EQ(outcome.err.find('\n'), outcome.err.size() - 1) << outcome.err;
+  }
+}
+
+TEST_F(CommandLine, HelpsOnStandardOutput) {
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"--help"},
+                                                {"check", "--help"},
+                                                {"explain", "--help"},
+                                                {"lint", "--help"},
+                                                {"serve", "--help"},
+                                                {"completion", "--help"}}) {
+    const Outcome outcome = asked(words);
+    EXPECT_EQ(outcome.exit_code, 0) << words[0];
+    EXPECT_THAT(outcome.out,
+                HasSubstr(words.size() == 2 ? "Usage: weir " + words[0] : "Usage: weir"))
+        << words[0];
+    EXPECT_EQ(outcome.err, "") << words[0];
+  }
+}
+
+TEST_F(CommandLine, SaysOneJsonObjectALine) {
+  const Outcome outcome =
+      asked({"check", "weir.yaml", "api", "user=ada", "--times", "7", "--json"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  std::istringstream lines(outcome.out);
+  int allowed = 0;
+  int limited = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto decision = nlohmann::json::parse(line, nullptr, false);
+    ASSERT_FALSE(decision.is_discarded()) << line;
+    allowed += decision["verdict"] == "allowed";
+    if (decision["verdict"] != "limited") continue;
+    ++limited;
+    EXPECT_EQ(decision["reason"], "over_limit");
+    EXPECT_GT(decision["retry_after_ms"], 0);
+    EXPECT_LE(decision["retry_after_ms"], 12000);
+    EXPECT_EQ(decision["rules"][0]["fits"], false);
+    EXPECT_EQ(decision["rules"][0]["remaining"], 0);
+    EXPECT_FALSE(decision["rules"][1].contains("fits")) << "the other rule had room";
+  }
+  EXPECT_EQ(allowed, 5);
+  EXPECT_EQ(limited, 2);
+}
+
+TEST_F(CommandLine, TellsWhereAValueIsMissing) {
+  const Outcome outcome = asked({"check", "weir.yaml", "strict"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.out, StartsWith("refused  strict  a value is missing"));
+}
+
+TEST_F(CommandLine, TakesAnyBytesAsAValue) {
+  const Outcome outcome =
+      asked({"check", "weir.yaml", "api", "user=a=b \xff\n\x01", "ip=192.0.2.7", "--json"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_TRUE(nlohmann::json::accept(outcome.out)) << outcome.out;
+  EXPECT_EQ(outcome.out.find("a=b"), std::string::npos) << "values are never repeated";
+}
+
+TEST_F(CommandLine, NamesEveryFaultOfAPolicy) {
+  folder.write("bad.yaml",
+               "routes:\n"
+               "  api:\n"
+               "    limits: [5 per fortnight]\n"
+               "    protects: everything\n");
+  const Outcome text = asked({"lint", "bad.yaml", "weir.yaml"});
+  EXPECT_EQ(text.exit_code, 1);
+  EXPECT_EQ(text.err, "");
+  EXPECT_THAT(text.out, HasSubstr("bad.yaml:3:"));
+  EXPECT_THAT(text.out, HasSubstr("bad.yaml:4:"));
+  EXPECT_THAT(text.out, HasSubstr("bad.yaml: 2 faults\n"));
+  EXPECT_THAT(text.out, HasSubstr("weir.yaml: no faults\n"));
+
+  const Outcome json = asked({"lint", "bad.yaml", "--json"});
+  EXPECT_EQ(json.exit_code, 1);
+  std::istringstream lines(json.out);
+  int faults = 0;
+  for (std::string line; std::getline(lines, line); ++faults) {
+    const auto fault = nlohmann::json::parse(line, nullptr, false);
+    ASSERT_FALSE(fault.is_discarded()) << line;
+    EXPECT_EQ(fault["file"], "bad.yaml");
+    EXPECT_EQ(fault["severity"], "fault");
+    EXPECT_GT(fault["line"], 0);
+    EXPECT_GT(fault["column"], 0);
+    for (const char* member : {"field", "value", "problem"}) {
+      EXPECT_FALSE(std::string(fault[member]).empty()) << member;
+    }
+  }
+  EXPECT_EQ(faults, 2);
+
+  const Outcome check = asked({"check", "bad.yaml", "api"});
+  EXPECT_EQ(check.exit_code, 2);
+  EXPECT_EQ(check.out, "");
+  EXPECT_THAT(check.err, StartsWith("weir: bad.yaml:3:"));
+  EXPECT_THAT(check.err, HasSubstr("(there is more: weir lint bad.yaml)\n"));
+  EXPECT_EQ(check.err.find('\n'), check.err.size() - 1);
+}
+
+TEST_F(CommandLine, TakesItsStoreFromTheOptionBeforeTheVariable) {
+  const std::vector<std::string> words = {"check", "weir.yaml", "api", "user=ada"};
+  EXPECT_EQ(asked(words, {{"WEIR_STORE", "memory:"}}).exit_code, 0);
+  EXPECT_EQ(asked(words, {{"WEIR_STORE", ""}}).exit_code, 0);
+  const Outcome wrong = asked(words, {{"WEIR_STORE", "nonsense://x"}});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.err, StartsWith("weir: "));
+  EXPECT_THAT(wrong.err, HasSubstr("nonsense"));
+  std::vector<std::string> with_option = words;
+  with_option.insert(with_option.end(), {"--store", "memory:"});
+  EXPECT_EQ(asked(with_option, {{"WEIR_STORE", "nonsense://x"}}).exit_code, 0);
+}
+
+TEST_F(CommandLine, SaysWhenItsAnswerCannotBeWritten) {
+  const Outcome outcome = weir({"check", "weir.yaml", "api", "user=ada"},
+                               {.folder = folder.path(), .out_file = "/dev/full"});
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_THAT(outcome.err, StartsWith("weir: the answer could not be written"));
+}
+
+}  // namespace
+}  // namespace weir::cli_tests
