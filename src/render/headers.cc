@@ -48,17 +48,23 @@ std::optional<Nanos> reset_of(const Decision& decision, const RuleReport& rule) 
 void append_structured_string(std::string& out, std::string_view text) {
   static constexpr char kHex[] = "0123456789ABCDEF";
   out += '"';
-  for (const char raw : text) {
-    const auto c = static_cast<unsigned char>(raw);
-    if (c < 0x20 || c > 0x7e || c == '%') {
-      out += '%';
-      out += kHex[c >> 4];
-      out += kHex[c & 15];
+  std::size_t plain = 0;  // start of the run that goes out as it is
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const bool encoded = c < 0x20 || c > 0x7e || c == '%';
+    if (!encoded && c != '"' && c != '\\') continue;
+    out.append(text, plain, i - plain);
+    plain = i;
+    if (!encoded) {
+      out += '\\';
       continue;
     }
-    if (c == '"' || c == '\\') out += '\\';
-    out += raw;
+    out += '%';
+    out += kHex[c >> 4];
+    out += kHex[c & 15];
+    ++plain;
   }
+  out.append(text, plain);
   out += '"';
 }
 

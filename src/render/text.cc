@@ -1,6 +1,7 @@
 #include "render/text.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 namespace weir::render {
@@ -8,9 +9,17 @@ namespace {
 
 constexpr char kHex[] = "0123456789abcdef";
 
-bool needs_escape(unsigned char c) {
+constexpr bool needs_escape(unsigned char c) {
   return c < 0x20 || c == '"' || c == '\\' || c == 0x7f;
 }
+
+// Bytes that go into a JSON string as they are, whatever stands beside them.
+constexpr std::array<bool, 256> plain_bytes() {
+  std::array<bool, 256> plain{};
+  for (unsigned c = 0; c < 0x80; ++c) plain[c] = !needs_escape(static_cast<unsigned char>(c));
+  return plain;
+}
+constexpr std::array<bool, 256> kPlain = plain_bytes();
 
 void append_escaped(std::string& out, unsigned char c) {
   switch (c) {
@@ -127,6 +136,10 @@ void append_json_string(std::string& out, std::string_view text) {
   std::size_t plain = 0;  // start of the run that goes out as it is
   for (std::size_t i = 0; i < text.size();) {
     const auto c = static_cast<unsigned char>(text[i]);
+    if (kPlain[c]) {
+      ++i;
+      continue;
+    }
     const std::size_t length = needs_escape(c) ? 0 : utf8_length(text, i);
     if (length != 0) {
       i += length;
