@@ -16,7 +16,7 @@ class DescriptorValues final : public Values {
   // Where a name is given twice, the first one holds.
   std::string_view value(const policy::Source& source) const noexcept override {
     for (const Descriptor& d : descriptors_) {
-      if (d.name == source.text)
+      if (source.is_called(d.name))
         return d.value.data() != nullptr ? d.value : std::string_view("", 0);
     }
     return {};

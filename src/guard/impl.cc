@@ -26,6 +26,7 @@ class RequestValues final : public guard::Values {
   std::string_view value(const policy::Source& source) const noexcept override {
     return view_.value(source);
   }
+  bool complete() const noexcept override { return !view_.overflowed(); }
 
  private:
   policy::HttpView& view_;
@@ -135,6 +136,9 @@ Decision Guard::Impl::decide(const guard::BoundPolicy& policy, const guard::Boun
   switch (outcome) {
     case guard::Plan::Outcome::missing_value:
       decision = refused(Reason::missing_value, route.name, options.cost);
+      break;
+    case guard::Plan::Outcome::unreadable:
+      decision = refused(Reason::invalid_request, route.name, options.cost);
       break;
     case guard::Plan::Outcome::nothing_applies:
       decision = admitted(Reason::no_limit, route.name, options.cost);

@@ -78,6 +78,7 @@ Plan::Outcome Plan::make(const BoundRoute& to, const BoundPolicy& policy, const 
   absent = 0;
   used_ = 0;
   const CountedValues found(*to.route, policy.model(), values);
+  if (!values.complete()) return Outcome::unreadable;
   for (const BoundRule& bound : to.rules) {
     const policy::Rule& rule = *bound.rule;
     policy::KeyWriter key(keys_.data() + used_, rule.identity);

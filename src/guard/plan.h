@@ -24,13 +24,15 @@ class Values {
   virtual ~Values() = default;
   // The value of a source, or null data() where the request lacks it. Valid as long as the request.
   virtual std::string_view value(const policy::Source& source) const noexcept = 0;
+  // Whether every value asked for so far could be told in full.
+  virtual bool complete() const noexcept { return true; }
 };
 
 // The counters that one request is about: which rules apply, with which numbers, under which keys.
 // Large and left uninitialised on purpose: it lives on the caller's stack, and only what is used is
 // written.
 struct Plan {
-  enum class Outcome : std::uint8_t { ready, nothing_applies, missing_value };
+  enum class Outcome : std::uint8_t { ready, nothing_applies, missing_value, unreadable };
 
   const BoundRoute* route = nullptr;
   std::size_t count = 0;
