@@ -177,6 +177,27 @@ void Metrics::write_durations(Exposition& exposition) const {
   }
 }
 
+void Metrics::write_connections(Exposition& exposition) const {
+  exposition.family("weir_http_rejected_total", Type::counter,
+                    "Requests and connections ended because they passed a stated bound.");
+  for (std::size_t i = 0; i < kHttpBounds; ++i) {
+    exposition.sample({{"bound", kHttpBoundNames[i]}}, http_rejected_[i].sum());
+  }
+  if (!connections_) return;
+  const ConnectionNumbers now = connections_();
+  exposition.family("weir_connections", Type::gauge, "Connections open now.");
+  exposition.sample(now.open);
+  exposition.family("weir_connections_total", Type::counter, "Connections accepted.");
+  exposition.sample(now.accepted);
+  exposition.family("weir_connections_turned_away_total", Type::counter,
+                    "Connections closed at once because as many as may be were open.");
+  exposition.sample(now.turned_away);
+  exposition.family(
+      "weir_accept_faults_total", Type::counter,
+      "Connections that could not be accepted, for lack of descriptors and the like.");
+  exposition.sample(now.accept_faults);
+}
+
 void Metrics::write_process(Exposition& exposition) const {
   exposition.family("weir_build_info", Type::gauge, "Always 1; the label names the version.");
   exposition.sample({{"version", kVersion}}, 1);
@@ -214,11 +235,7 @@ void Metrics::write(std::string& out) const {
   exposition.family("weir_policy_load_errors_total", Type::counter,
                     "Policies that were refused; the one before stayed.");
   exposition.sample(policy_load_errors_.sum());
-  exposition.family("weir_http_rejected_total", Type::counter,
-                    "Requests and connections ended because they passed a stated bound.");
-  for (std::size_t i = 0; i < kHttpBounds; ++i) {
-    exposition.sample({{"bound", kHttpBoundNames[i]}}, http_rejected_[i].sum());
-  }
+  write_connections(exposition);
   {
     std::lock_guard lock(sources_mutex_);
     for (const NamedSource& source : sources_) source.write(exposition);

@@ -31,6 +31,14 @@ enum class HttpBound : std::uint8_t {
 };
 inline constexpr std::size_t kHttpBounds = 7;
 
+// What the lanes have seen of connections, of every door but the admin's.
+struct ConnectionNumbers {
+  std::uint64_t open = 0;
+  std::uint64_t accepted = 0;
+  std::uint64_t turned_away = 0;    // over the bound on connections
+  std::uint64_t accept_faults = 0;  // out of descriptors and the like
+};
+
 // Counts decisions and whatever else is worth a number, and says it all at a scrape. The names of
 // Weir's metrics stand in metrics.cc and nowhere else; docs/reference/metrics.md explains them.
 //
@@ -89,6 +97,10 @@ class Metrics {
   // Where weir_known_keys is read from at a scrape, in the scraping thread. Until it is set the
   // metric is not shown. Set it before the first scrape.
   void read_known_keys_from(std::function<std::uint64_t()> read) { known_keys_ = std::move(read); }
+  // The same for weir_connections and what belongs to it.
+  void read_connections_from(std::function<ConnectionNumbers()> read) {
+    connections_ = std::move(read);
+  }
   // Has `source` write families of its own at every scrape, in the scraping thread; for numbers
   // that somebody else keeps. Returns what remove_source() takes, which waits for a scrape that
   // is running.
@@ -147,6 +159,7 @@ class Metrics {
   std::uint64_t sum(RouteSlot route, std::size_t cell) const noexcept;
   void write_routes(Exposition& exposition) const;
   void write_durations(Exposition& exposition) const;
+  void write_connections(Exposition& exposition) const;
   void write_process(Exposition& exposition) const;
 
   std::array<std::atomic<Chunk*>, kChunks> chunks_{};
@@ -157,6 +170,7 @@ class Metrics {
   std::atomic<std::uint64_t> policy_generation_{0};
 
   std::function<std::uint64_t()> known_keys_;
+  std::function<ConnectionNumbers()> connections_;
 
   mutable std::mutex names_mutex_;
   std::vector<std::string_view> names_;  // by slot; they live in slots_

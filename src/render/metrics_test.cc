@@ -160,9 +160,16 @@ TEST(Metrics, CountWhatElseHappens) {
   EXPECT_FALSE(samples.contains("weir_known_keys")) << "nobody said";
   metrics.remove_source(id);
   metrics.read_known_keys_from([] { return std::uint64_t{23}; });
+  metrics.read_connections_from([] {
+    return ConnectionNumbers{.open = 1, .accepted = 2, .turned_away = 3, .accept_faults = 4};
+  });
   const auto later = samples_of(text_of(metrics));
   EXPECT_FALSE(later.contains("weir_lanes"));
   EXPECT_EQ(later.at("weir_known_keys"), 23);
+  EXPECT_EQ(later.at("weir_connections"), 1);
+  EXPECT_EQ(later.at("weir_connections_total"), 2);
+  EXPECT_EQ(later.at("weir_connections_turned_away_total"), 3);
+  EXPECT_EQ(later.at("weir_accept_faults_total"), 4);
 }
 
 TEST(Metrics, DescribeTheProcess) {

@@ -69,6 +69,7 @@ Server::Server(Parts parts, render::Log& log)
   for (std::size_t i = 0; i < parts.lanes; ++i) {
     lanes_.push_back(std::make_unique<Lane>(LaneOptions{.on_accept_fault = accept_fault}));
   }
+  guard_.impl().metrics().read_connections_from([this] { return connection_numbers(); });
   open_doors(parts);
   watch_ = std::make_unique<PolicyWatch>(control_, parts.origin.path,
                                          [this] { (void)loader_.load(PolicyLoader::Why::change); });
@@ -94,6 +95,18 @@ void Server::open_doors(Parts& parts) {
                     std::make_unique<http::HttpDoor>(std::make_unique<AdminHandler>(
                         named, AdminAccess(parts.admin.address, parts.token))));
   }
+}
+
+render::ConnectionNumbers Server::connection_numbers() const {
+  render::ConnectionNumbers sum;
+  for (const auto& lane : lanes_) {
+    const LaneCounts& of_lane = lane->counts();
+    sum.open += of_lane.open.load();
+    sum.accepted += of_lane.accepted.load();
+    sum.turned_away += of_lane.turned_away.load();
+    sum.accept_faults += of_lane.accept_faults.load();
+  }
+  return sum;
 }
 
 void Server::run(const std::function<void()>& ready) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "render/log.h"
+#include "render/metrics.h"
 #include "server/admin/admin_handler.h"
 #include "server/health.h"
 #include "server/lane.h"
@@ -45,6 +46,7 @@ class Server {
   struct DrainTimers;
 
   void open_doors(Parts& parts);
+  render::ConnectionNumbers connection_numbers() const;
   void on_signal(int number);
   void begin_drain(Nanos delay);
   void drain_lanes();
