@@ -40,6 +40,7 @@ TEST(Numbers, IntervalRoundsUp) {
 TEST(Numbers, RateThatRoundingWouldChangeIsRefusedWithItsNeighbours) {
   expect_refused(gcra(700'000'000, 1s), "are 500000000 per second and 1000000000 per second");
   expect_refused(gcra(300'000'000, 1s), "are 250000000 per second and 333333334 per second");
+  expect_refused(gcra(3'000'000, 1s), "are 2994012 per second and 3003004 per second");
   expect_refused(gcra(3, 7ns), "the nearest that can be held are 1 per 7 nanoseconds and 7 per 7");
 }
 
