@@ -50,6 +50,11 @@ TEST(Numbers, IntervalBelowANanosecondIsRefusedWithTheFastestRate) {
   expect_refused(gcra(3'000'000'000, 2s), "is 2000000000 per 2 seconds; there is none above");
 }
 
+TEST(Numbers, AThousandthOffIsHeldAndMoreIsNot) {
+  EXPECT_EQ(Numbers::make(gcra(143, 1'000ns)).value().interval_ns, 7);     // 1,001 for 1,000
+  expect_refused(gcra(8, 999ns), "8 per 999 nanoseconds cannot be held");  // 1,000 for 999
+}
+
 TEST(Numbers, NeighboursThatAMessageNamesAreHeld) {
   for (const std::uint64_t limit : {1'000'000'000U, 500'000'000U, 333'333'334U, 250'000'000U}) {
     EXPECT_TRUE(Numbers::make(gcra(limit, 1s))) << limit;

@@ -151,6 +151,20 @@ TEST(Rendezvous, RanksAreAPermutationAndSpreadOverKeys) {
   for (const int first : firsts) EXPECT_NEAR(first, 2'000, 200);
 }
 
+TEST(Rendezvous, TheHighestScoreComesFirst) {
+  const auto members = fleet(3);
+  for (std::uint64_t key = 0; key < 50; ++key) {
+    for (const std::uint64_t a : members) {
+      for (const std::uint64_t b : members) {
+        const bool higher = rendezvous_score(a, {key, 1}) > rendezvous_score(b, {key, 1});
+        const bool before =
+            rendezvous_rank(members, a, {key, 1}) < rendezvous_rank(members, b, {key, 1});
+        ASSERT_EQ(before, higher);
+      }
+    }
+  }
+}
+
 TEST(Rendezvous, AJoinerLeavesTheOthersInTheirOrder) {
   const auto members = fleet(6);
   const std::span<const std::uint64_t> before(members.data(), 5);

@@ -23,7 +23,6 @@ Placed place(const Numbers& numbers, const State& state, Instant now) {
   Placed placed;
   placed.now_ns = placed.seen_ns = instant_ns(now);
   placed.start_ns = window_of(numbers, placed.now_ns).start_ns;
-  if (state.time_ns < placed.start_ns - numbers.period_ns) return placed;
   if (state.time_ns < placed.start_ns) {
     if (state.time_ns == placed.start_ns - numbers.period_ns) placed.previous = state.current;
     return placed;
