@@ -10,6 +10,16 @@
 
 namespace weir::server {
 
+// Which doors speak TLS, and with what. Files are PEM, and are read again when they change.
+struct ServeTls {
+  std::string cert_file;  // empty: no door speaks TLS
+  std::string key_file;
+  std::string client_ca_file;  // given: clients must show a certificate that leads to one of these
+  bool http = true;
+  bool grpc = true;
+  bool admin = false;
+};
+
 // What `weir serve` was asked to do. Addresses are `host:port`, `unix:PATH` or `off`; port 0 picks
 // one, and the ready line names it.
 struct ServeOptions {
@@ -20,6 +30,7 @@ struct ServeOptions {
   std::string http = "0.0.0.0:8080";
   std::string grpc = "0.0.0.0:8081";
   std::string admin = "127.0.0.1:6070";
+  ServeTls tls;
   // File with the token that changing requests to the admin door must bear; one line. Empty:
   // WEIR_ADMIN_TOKEN of the environment, and without that every change is forbidden.
   std::string admin_token_file;

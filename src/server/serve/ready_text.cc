@@ -30,18 +30,34 @@ std::string quoted(const std::string& text) {
   return out + "'";
 }
 
-void append_line(std::string& out, std::string_view name, const Address& address) {
+// What a door's addresses begin with.
+std::string url(const Address& address, Scheme scheme) {
+  std::string text = address.url();
+  if (scheme == Scheme::https && text.starts_with("http:")) text.insert(4, "s");
+  return text;
+}
+
+bool speaks_tls(const ServeTls& tls, bool door) {
+  return door && !tls.cert_file.empty();
+}
+
+void append_line(std::string& out, std::string_view name, const Address& address, Scheme scheme) {
   if (address.kind == Address::Kind::off) return;
   out += "  ";
   out += name;
   out.append(name.size() < 7 ? 7 - name.size() : 1, ' ');
-  out += name == "grpc" || address.url().empty() ? address.text() : address.url();
+  if (name == "grpc" || address.url().empty()) {
+    out += address.text();
+    if (scheme == Scheme::https) out += " (TLS)";
+  } else {
+    out += url(address, scheme);
+  }
   out += '\n';
 }
 
 }  // namespace
 
-std::string try_line(const Address& http, const policy::Model& model) {
+std::string try_line(const Address& http, const policy::Model& model, Scheme scheme) {
   if (http.kind == Address::Kind::off) return {};
   const auto route = std::find_if(model.routes.begin(), model.routes.end(),
                                   [](const policy::Route& each) { return !each.rules.empty(); });
@@ -65,8 +81,11 @@ std::string try_line(const Address& http, const policy::Model& model) {
   }
   body += "}}";
   const bool local = http.kind == Address::Kind::unix_socket;
-  return "curl -si " +
-         (local ? "--unix-socket " + quoted(http.path) + " http://weir" : http.url()) +
+  const std::string secure = scheme == Scheme::https ? "s" : "";
+  // The certificate names the service, not the loopback address that this line tries.
+  return "curl -si " + std::string(secure.empty() ? "" : "--insecure ") +
+         (local ? "--unix-socket " + quoted(http.path) + " http" + secure + "://weir"
+                : url(http, scheme)) +
          "/v1/check -d " + quoted(body);
 }
 
@@ -76,10 +95,16 @@ std::string ready_text(const ReadyFacts& facts, const policy::Model& model) {
   out += " is ready: " + facts.policy_path + ", " + std::to_string(model.routes.size()) +
          (model.routes.size() == 1 ? " route, " : " routes, ") + std::to_string(facts.lanes) +
          (facts.lanes == 1 ? " lane\n" : " lanes\n");
-  append_line(out, "http", facts.http);
-  append_line(out, "grpc", facts.grpc);
-  append_line(out, "admin", facts.admin);
-  if (const std::string line = try_line(facts.http, model); !line.empty()) {
+  const auto scheme = [&facts](bool door) {
+    return speaks_tls(facts.tls, door) ? Scheme::https : Scheme::http;
+  };
+  append_line(out, "http", facts.http, scheme(facts.tls.http));
+  append_line(out, "grpc", facts.grpc, scheme(facts.tls.grpc));
+  append_line(out, "admin", facts.admin, scheme(facts.tls.admin));
+  // Who must show a certificate has more to type than a line.
+  if (speaks_tls(facts.tls, facts.tls.http) && !facts.tls.client_ca_file.empty()) return out;
+  const std::string line = try_line(facts.http, model, scheme(facts.tls.http));
+  if (!line.empty()) {
     out += "try:\n  " + line + "\n";
   }
   return out;

@@ -1,5 +1,6 @@
 #include "server/serve/ready_text.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "weir/policy.h"
@@ -35,6 +36,23 @@ TEST(ReadyText, NamesTheDoorsThatAreOpen) {
             "  curl -si http://127.0.0.1:8080/v1/check -d "
             "'{\"route\":\"login\",\"descriptors\":{\"ip\":\"192.0.2.7\",\"user\":\"example\"}}'"
             "\n");
+}
+
+TEST(ReadyText, SaysWhichDoorsSpeakTls) {
+  ReadyFacts facts{.policy_path = "weir.yaml",
+                   .http = parse_address("0.0.0.0:8080").value(),
+                   .grpc = parse_address("0.0.0.0:8081").value(),
+                   .admin = parse_address("127.0.0.1:6070").value(),
+                   .tls = {.cert_file = "cert.pem", .key_file = "key.pem"}};
+  EXPECT_THAT(
+      ready_text(facts, policy().model()),
+      ::testing::AllOf(::testing::HasSubstr("  http   https://127.0.0.1:8080\n"
+                                            "  grpc   0.0.0.0:8081 (TLS)\n"
+                                            "  admin  http://127.0.0.1:6070\n"),
+                       ::testing::HasSubstr("curl -si --insecure https://127.0.0.1:8080/")));
+  // Who must show a certificate has more to type than a line.
+  facts.tls.client_ca_file = "clients.pem";
+  EXPECT_THAT(ready_text(facts, policy().model()), ::testing::Not(::testing::HasSubstr("curl")));
 }
 
 TEST(ReadyText, ReachesAUnixSocket) {

@@ -62,14 +62,17 @@ Result<Server::Parts> prepare(const ServeOptions& options) {
   if (!guard) return std::move(guard).error();
   Result<ListenSockets> http = listen("--http", options.http, lanes, kDoorMode);
   if (!http) return std::move(http).error();
+  Result<ListenSockets> grpc = listen("--grpc", options.grpc, lanes, kDoorMode);
+  if (!grpc) return std::move(grpc).error();
   Result<ListenSockets> admin = listen("--admin", options.admin, 1, kAdminMode);
   if (!admin) return std::move(admin).error();
   return Server::Parts{.guard = std::move(*guard),
                        .origin = std::move(origin),
                        .token = std::move(*token),
                        .http = std::move(*http),
-                       .grpc = {},
+                       .grpc = std::move(*grpc),
                        .admin = std::move(*admin),
+                       .tls = options.tls,
                        .lanes = lanes,
                        .drain_delay = options.drain_delay,
                        .drain_grace = options.drain_grace};
@@ -91,10 +94,15 @@ int serve(const ServeOptions& options, std::ostream& out, std::ostream& err) {
                          .lanes = parts->lanes,
                          .http = parts->http.address,
                          .grpc = parts->grpc.address,
-                         .admin = parts->admin.address};
+                         .admin = parts->admin.address,
+                         .tls = parts->tls};
   const std::string text = ready_text(facts, parts->guard.policy().model());
-  Server server(std::move(*parts), log);
-  server.run([&] {
+  Result<std::unique_ptr<Server>> server = Server::make(std::move(*parts), log);
+  if (!server) {
+    err << "weir: " << server.error().message << '\n';
+    return exit_code(server.error());
+  }
+  (*server)->run([&] {
     out << text << std::flush;
     log.write(render::LogLevel::info, "ready",
               {{"policy", facts.policy_path},

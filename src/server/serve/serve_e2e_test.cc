@@ -8,6 +8,7 @@
 
 #include "server/listener.h"
 #include "server/serve/served_process.h"
+#include "server/tls/test_certificate.h"
 
 namespace weir::server {
 namespace {
@@ -44,6 +45,65 @@ std::string shell(const std::string& command) {
   }
   ::pclose(pipe);
   return text;
+}
+
+TEST(Serve, AnswersGrpcOnItsOwnPort) {
+  ServedProcess weir(kPolicy, [](ServeOptions& options) { options.grpc = "127.0.0.1:0"; });
+  ASSERT_TRUE(weir.ready()) << weir.err();
+  // One empty message; SERVING comes back as field 1 with value 1.
+  const std::string asked =
+      "printf '\\0\\0\\0\\0\\0' | curl -s --http2-prior-knowledge -H 'te: trailers' "
+      "-H 'content-type: application/grpc' --data-binary @- http://127.0.0.1:" +
+      std::to_string(weir.grpc()) + "/grpc.health.v1.Health/Check";
+  EXPECT_EQ(shell(asked), std::string("\0\0\0\0\2\x08\1", 7));
+  EXPECT_THAT(shell("curl -s http://127.0.0.1:" + std::to_string(weir.admin()) + "/metrics"),
+              HasSubstr("weir_grpc_calls_total{code=\"0\"} 1\n"));
+}
+
+class ServeTlsFiles {
+ public:
+  explicit ServeTlsFiles(const TestCertificate& root) : folder_(::testing::TempDir()) {
+    folder_ /= "weir_serve_tls_" + std::to_string(::getpid());
+    std::filesystem::create_directories(folder_);
+    root.write(cert(), key());
+  }
+  ServeTlsFiles(const ServeTlsFiles&) = delete;
+  ServeTlsFiles& operator=(const ServeTlsFiles&) = delete;
+  ~ServeTlsFiles() { std::filesystem::remove_all(folder_); }
+  std::string cert() const { return folder_ / "cert.pem"; }
+  std::string key() const { return folder_ / "key.pem"; }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+TEST(Serve, SpeaksTlsWhereItIsTold) {
+  const TestCertificate root("weir");
+  const ServeTlsFiles files(root);
+  ServedProcess weir(kPolicy, [&](ServeOptions& options) {
+    options.grpc = "127.0.0.1:0";
+    options.tls = {.cert_file = files.cert(), .key_file = files.key()};
+  });
+  ASSERT_TRUE(weir.ready()) << weir.err();
+  const std::string out = weir.out();
+  EXPECT_THAT(shell(out.substr(out.find("  curl ") + 2)), HasSubstr("\"verdict\":\"allowed\""));
+  const auto get = [&](const std::string& how, std::uint16_t port, const std::string& path) {
+    return shell("curl -s -o - -w ' %{http_version} %{http_code}' --cacert " + files.cert() + " " +
+                 how + " https://127.0.0.1:" + std::to_string(port) + path);
+  };
+  EXPECT_THAT(get("", weir.http(), "/nowhere"), HasSubstr(" 1.1 404"));
+  EXPECT_THAT(get("", weir.grpc(), "/nowhere"), HasSubstr(" 2 405"));
+  // The admin door stays as it was.
+  EXPECT_THAT(shell("curl -s http://127.0.0.1:" + std::to_string(weir.admin()) + "/healthz"),
+              HasSubstr("ok"));
+}
+
+TEST(Serve, SaysWhichTlsFileItCannotUse) {
+  ServedProcess weir(kPolicy, [](ServeOptions& options) {
+    options.tls = {.cert_file = "/nowhere/cert.pem", .key_file = "/nowhere/key.pem"};
+  });
+  EXPECT_EQ(weir.wait(), 2);
+  EXPECT_THAT(weir.err(), HasSubstr("'/nowhere/cert.pem'"));
 }
 
 TEST(Serve, TheLineItPrintsCanBeTyped) {

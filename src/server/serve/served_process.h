@@ -66,6 +66,7 @@ class ServedProcess {
   std::string out() const { return read(path("out")); }
   std::string err() const { return read(path("err")); }
   std::uint16_t http() const { return port_of("  http "); }
+  std::uint16_t grpc() const { return port_of("  grpc "); }
   std::uint16_t admin() const { return port_of("  admin "); }
 
   void signal(int number) const { ::kill(pid_, number); }

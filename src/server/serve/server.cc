@@ -57,10 +57,46 @@ struct Server::DrainTimers {
   asio::steady_timer grace;
 };
 
-Server::Server(Parts parts, render::Log& log)
+Result<std::unique_ptr<Server>> Server::make(Parts parts, render::Log& log) {
+  Result<Transports> transports = make_transports(parts.tls, log);
+  if (!transports) return std::move(transports).error();
+  return std::unique_ptr<Server>(new Server(std::move(parts), std::move(*transports), log));
+}
+
+Result<Server::Transports> Server::make_transports(const ServeTls& tls, render::Log& log) {
+  Transports made;
+  if (tls.cert_file.empty()) return made;
+  const auto on_reload = [&log](const Result<void>& outcome) {
+    if (outcome) {
+      log.write(render::LogLevel::info, "tls_files_reloaded");
+    } else {
+      log.write(render::LogLevel::error, "tls_files_refused",
+                {{"problem", std::string_view(outcome.error().message)}});
+    }
+  };
+  const auto open = [&](bool wanted, std::unique_ptr<TlsTransport>& to,
+                        std::vector<std::string> alpn) -> Result<void> {
+    if (!wanted) return {};
+    auto transport = TlsTransport::open({.cert_file = tls.cert_file,
+                                         .key_file = tls.key_file,
+                                         .client_ca_file = tls.client_ca_file,
+                                         .alpn = std::move(alpn)},
+                                        Clock::real(), on_reload);
+    if (!transport) return std::move(transport).error();
+    to = std::move(*transport);
+    return {};
+  };
+  if (const auto http = open(tls.http, made.http, {"http/1.1"}); !http) return http.error();
+  if (const auto grpc = open(tls.grpc, made.grpc, {"h2"}); !grpc) return grpc.error();
+  if (const auto admin = open(tls.admin, made.admin, {"http/1.1"}); !admin) return admin.error();
+  return made;
+}
+
+Server::Server(Parts parts, Transports transports, render::Log& log)
     : log_(log),
       drain_delay_(parts.drain_delay),
       drain_grace_(parts.drain_grace),
+      transports_(std::move(transports)),
       guard_(std::move(parts.guard)),
       loader_(parts.origin, guard_, guard_.impl().metrics(), log, clock_) {
   const auto accept_fault = [this](int number) {
@@ -81,19 +117,33 @@ Server::~Server() = default;
 
 void Server::open_doors(Parts& parts) {
   render::Metrics* const metrics = &guard_.impl().metrics();
+  const auto through = [](const std::unique_ptr<TlsTransport>& tls) -> Transport& {
+    return tls ? static_cast<Transport&>(*tls) : plain_transport();
+  };
+  metrics->add_source([this](render::Exposition& out) { grpc_metrics_.write(out); });
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
     Lane& lane = *lanes_[i];
     if (i < parts.http.sockets.size()) {
       lane.listen(std::move(parts.http.sockets[i]),
                   std::make_unique<http::HttpDoor>(
-                      std::make_unique<http::CheckHandler>(guard_, lane), metrics));
+                      std::make_unique<http::CheckHandler>(guard_, lane), metrics),
+                  through(transports_.http));
+    }
+    if (i < parts.grpc.sockets.size()) {
+      lane.listen(std::move(parts.grpc.sockets[i]),
+                  grpc::make_grpc_door(lane, {.limiter = &limiter_,
+                                              .ready = [this] { return !health_.draining.load(); },
+                                              .limits = {},
+                                              .metrics = &grpc_metrics_}),
+                  through(transports_.grpc));
     }
   }
   for (ListenSocket& socket : parts.admin.sockets) {
     AdminHandler::Parts named{guard_, loader_, *metrics, health_};
     control_.listen(std::move(socket),
                     std::make_unique<http::HttpDoor>(std::make_unique<AdminHandler>(
-                        named, AdminAccess(parts.admin.address, parts.token))));
+                        named, AdminAccess(parts.admin.address, parts.token))),
+                    through(transports_.admin));
   }
 }
 

@@ -4,15 +4,18 @@
 #include <memory>
 #include <vector>
 
+#include "guard/route_limiter.h"
 #include "render/log.h"
 #include "render/metrics.h"
 #include "server/admin/admin_handler.h"
+#include "server/grpc/grpc_door.h"
 #include "server/health.h"
 #include "server/lane.h"
 #include "server/listener.h"
 #include "server/reload/policy_loader.h"
 #include "server/reload/policy_watch.h"
 #include "server/serve.h"
+#include "server/tls/tls_transport.h"
 #include "weir/guard.h"
 
 namespace weir::server {
@@ -30,12 +33,14 @@ class Server {
     ListenSockets http;  // one socket a lane; empty where the door is off
     ListenSockets grpc;
     ListenSockets admin;
+    ServeTls tls;
     std::size_t lanes = 1;
     Nanos drain_delay{0};
     Nanos drain_grace{0};
   };
 
-  Server(Parts parts, render::Log& log);
+  // Errors:      invalid_argument: files of TLS that cannot be used.
+  static Result<std::unique_ptr<Server>> make(Parts parts, render::Log& log);
   ~Server();
 
   // Serves until a signal has drained it. `ready` is called once requests are taken.
@@ -44,6 +49,15 @@ class Server {
  private:
   class Signals;
   struct DrainTimers;
+  // How each door's bytes travel; null: as they are.
+  struct Transports {
+    std::unique_ptr<TlsTransport> http;
+    std::unique_ptr<TlsTransport> grpc;
+    std::unique_ptr<TlsTransport> admin;
+  };
+
+  Server(Parts parts, Transports transports, render::Log& log);
+  static Result<Transports> make_transports(const ServeTls& tls, render::Log& log);
 
   void open_doors(Parts& parts);
   render::ConnectionNumbers connection_numbers() const;
@@ -63,9 +77,12 @@ class Server {
 
   // What is in flight in the Guard answers into the lanes, so they outlive it; doors use it only in
   // running lanes, which run() has stopped by then.
+  Transports transports_;
+  grpc::GrpcMetrics grpc_metrics_;
   Lane control_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   Guard guard_;
+  guard::RouteLimiter limiter_{guard_};
   PolicyLoader loader_;
   std::unique_ptr<PolicyWatch> watch_;
   std::unique_ptr<Signals> signals_;
