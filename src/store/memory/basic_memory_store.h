@@ -26,9 +26,8 @@ class BasicMemoryStore {
   static constexpr unsigned kAsksBetweenSweeps = 128;
   static constexpr unsigned kLinesASweep = 8;
   static constexpr unsigned kBucketsASweep = 4;
-  // An ask that finds no room looks in so many, once, before it is answered `exhausted`.
-  static constexpr unsigned kLinesSweptForRoom = 32;
-  static constexpr unsigned kBucketsSweptForRoom = 32;
+  // An ask that finds its keys' neighbourhoods crowded makes room so often, at most.
+  static constexpr int kMostHops = 2 * static_cast<int>(kMaxCounters);
 
   static Result<std::unique_ptr<BasicMemoryStore>> open(std::uint64_t max_keys) {
     auto memory = Table<Hooks>::reserve(max_keys);
@@ -49,15 +48,20 @@ class BasicMemoryStore {
       answer = decide_anywhere(counters, now, findings);
     }
     if (sweep_is_due()) [[unlikely]] {
-      sweep(now, kLinesASweep, kBucketsASweep);
+      (void)sweep(now, kLinesASweep, kBucketsASweep);
     }
     return answer;
   }
 
-  // Drops expired counters from the next so many lines and log buckets.
-  [[gnu::noinline]] void sweep(Instant now, unsigned lines, unsigned buckets) noexcept {
-    table_.sweep(now, lines);
-    logs_->sweep(now, buckets);
+  // Drops expired counters from the next so many lines and log buckets; whether there were any.
+  [[gnu::noinline]] bool sweep(Instant now, unsigned lines, unsigned buckets) noexcept {
+    const bool in_lines = table_.sweep(now, lines);
+    return logs_->sweep(now, buckets) || in_lines;
+  }
+
+  [[gnu::noinline]] bool sweep_for_room(Instant now) noexcept {
+    const bool in_lines = table_.sweep_for_room(now);
+    return logs_->sweep_for_room(now) || in_lines;
   }
 
   std::uint64_t keys() const noexcept { return budget_.kept(); }
@@ -113,13 +117,19 @@ class BasicMemoryStore {
 
   [[gnu::noinline]] LocalAnswer decide_anywhere(std::span<const Counter> counters, Instant now,
                                                 std::span<Finding> findings) noexcept {
-    bool grew = false;
-    LocalAnswer answer = decide_all(counters, now, findings, grew);
-    if (answer.outcome == LocalOutcome::exhausted) {
-      sweep(now, kLinesSweptForRoom, kBucketsSweptForRoom);
-      answer = decide_all(counters, now, findings, grew);
+    Outcome outcome;
+    LocalAnswer answer = decide_all(counters, now, findings, false, outcome);
+    for (int hops = 0; outcome.crowded != nullptr && hops < kMostHops; ++hops) {
+      if (!table_.make_room(outcome.crowded, now)) break;
+      answer = decide_all(counters, now, findings, false, outcome);
     }
-    if (grew) table_.grow();
+    if (answer.outcome == LocalOutcome::exhausted) {
+      const bool freed = sweep_for_room(now);
+      if (freed || outcome.crowded != nullptr) {
+        answer = decide_all(counters, now, findings, true, outcome);
+      }
+    }
+    if (outcome.grew) table_.grow();
     return answer;
   }
 
@@ -148,9 +158,16 @@ class BasicMemoryStore {
     std::span<Item> logs() noexcept { return {at(kMaxCounters - in_logs), in_logs}; }
   };
 
+  struct Outcome {
+    bool grew = false;        // a key was added
+    Line* crowded = nullptr;  // there was no room near this line
+  };
+
   // Shards of logs are locked before lines, always.
   LocalAnswer decide_all(std::span<const Counter> counters, Instant now,
-                         std::span<Finding> findings, bool& grew) noexcept {
+                         std::span<Finding> findings, bool last_attempt,
+                         Outcome& outcome) noexcept {
+    outcome = Outcome{};
     Items items(counters, findings);
     LogAsk logs(*logs_, items.logs(), now);
     TableAsk<Hooks> table(table_, items.table(), now);
@@ -164,14 +181,15 @@ class BasicMemoryStore {
       if (!allowed) break;
       logs_have_room = logs_have_room || logs.reserve();
       if (!logs_have_room) return {LocalOutcome::exhausted, false};
-      const auto room = table.reserve();
-      if (room == TableAsk<Hooks>::Room::full) return {LocalOutcome::exhausted, false};
+      const auto room = table.reserve(last_attempt);
       if (room == TableAsk<Hooks>::Room::reserved) break;
+      outcome.crowded = table.crowded_home();
+      if (room != TableAsk<Hooks>::Room::again) return {LocalOutcome::exhausted, false};
     }
     if (allowed) {
       table.write();
       logs.write();
-      grew = table.grew();
+      outcome = {.grew = table.grew()};
     }
     table.report(allowed);
     logs.report(allowed);

@@ -57,7 +57,8 @@ std::int64_t LogTable::expires_at_ns(LogNode& node) noexcept {
   return node.last_seen_ns + 2 * node.period_ns;
 }
 
-// After the clock was set back, a key nobody asks for must not stay for the length of that step.
+// After the clock was set back, a key nobody asks for must not take the room of others for the
+// length of that step.
 void LogTable::settle_node(LogNode& node, Instant now) noexcept {
   const std::int64_t now_ns = limit::instant_ns(now);
   if (node.last_seen_ns - now_ns <= limit::kBackstepNs) return;
@@ -69,7 +70,7 @@ void LogTable::settle_node(LogNode& node, Instant now) noexcept {
   }
 }
 
-int LogTable::sweep_bucket(std::uint64_t bucket, Instant now) noexcept {
+int LogTable::sweep_bucket(std::uint64_t bucket, Instant now, bool for_room) noexcept {
   std::unique_lock lock(shards_[shard_of(bucket)].mutex, std::try_to_lock);
   if (!lock.owns_lock()) return 0;
   int removed = 0;
@@ -77,7 +78,7 @@ int LogTable::sweep_bucket(std::uint64_t bucket, Instant now) noexcept {
   while (id != 0) {
     LogNode& node = *pool_.at<LogNode>(id);
     const std::uint32_t next = node.next;
-    settle_node(node, now);
+    if (for_room) settle_node(node, now);
     if (expires_at_ns(node) <= limit::instant_ns(now) - limit::kBackstepNs) {
       remove(id);
       ++removed;
@@ -87,11 +88,15 @@ int LogTable::sweep_bucket(std::uint64_t bucket, Instant now) noexcept {
   return removed;
 }
 
-void LogTable::sweep(Instant now, unsigned count) noexcept {
-  if (nodes_.load(std::memory_order_relaxed) == 0) return;
+bool LogTable::sweep_buckets(Instant now, unsigned count, bool for_room) noexcept {
+  if (nodes_.load(std::memory_order_relaxed) == 0) return false;
   const std::uint64_t total = std::uint64_t{1} << bucket_bits_;
   const std::uint64_t first = cursor_.fetch_add(count, std::memory_order_relaxed);
-  for (unsigned i = 0; i < count; ++i) sweep_bucket((first + i) % total, now);
+  int removed = 0;
+  for (unsigned i = 0; i < count; ++i) {
+    removed += sweep_bucket((first + i) % total, now, for_room);
+  }
+  return removed != 0;
 }
 
 LogAsk::~LogAsk() {

@@ -32,7 +32,9 @@ class LogTable {
   static Result<std::unique_ptr<LogTable>> open(KeyBudget& budget, std::uint64_t max_keys);
 
   // Drops the expired keys of the next `count` buckets; shards that are in use are left out.
-  void sweep(Instant now, unsigned count) noexcept;
+  // Whether there were any.
+  bool sweep(Instant now, unsigned count) noexcept { return sweep_buckets(now, count, false); }
+  bool sweep_for_room(Instant now) noexcept { return sweep_buckets(now, 32, true); }
 
   std::size_t resident_bytes() const { return pool_.resident_bytes() + buckets_.resident_bytes(); }
 
@@ -65,7 +67,8 @@ class LogTable {
   void remove(std::uint32_t id) noexcept;
   std::int64_t expires_at_ns(LogNode& node) noexcept;
   void settle_node(LogNode& node, Instant now) noexcept;
-  int sweep_bucket(std::uint64_t bucket, Instant now) noexcept;
+  bool sweep_buckets(Instant now, unsigned count, bool for_room) noexcept;
+  int sweep_bucket(std::uint64_t bucket, Instant now, bool for_room) noexcept;
 
   KeyBudget& budget_;
   Region buckets_;

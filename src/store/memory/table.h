@@ -133,21 +133,57 @@ class Table {
     clear_slot(held, slot);
   }
 
-  // Empties the expired slots of the next `count` lines; lines that are in use are left out.
-  void sweep(Instant now, unsigned count) noexcept {
-    const std::uint64_t total = lines_in_use();
-    const std::uint64_t first = cursor_.fetch_add(count, std::memory_order_relaxed);
-    std::int64_t freed = 0;
-    for (unsigned i = 0; i < count; ++i) freed += sweep_line(lines_[(first + i) % total], now);
-    if (freed != 0) budget_.give(freed);
+  // Empties the expired slots of the next `count` lines that hold keys; lines that are in use are
+  // left out. Whether there were any.
+  bool sweep(Instant now, unsigned count) noexcept { return sweep_lines(now, count, false) != 0; }
+
+  // As sweep(), for a newcomer at the cap. Much is looked at while that frees something; once all
+  // lines have been looked at in vain, little is, so that a flood of newcomers costs little.
+  bool sweep_for_room(Instant now) noexcept {
+    constexpr unsigned kMuch = 32;
+    constexpr unsigned kLittle = 4;
+    const bool in_vain = swept_in_vain_.load(std::memory_order_relaxed) >= lines_in_use();
+    const unsigned count = in_vain ? kLittle : kMuch;
+    if (sweep_lines(now, count, true) != 0) {
+      swept_in_vain_.store(0, std::memory_order_relaxed);
+      return true;
+    }
+    swept_in_vain_.fetch_add(count, std::memory_order_relaxed);
+    return false;
+  }
+
+  // Makes room for one more key that is at home in that line, where all lines it may stand in are
+  // full: from the next line with an empty slot, keys that may stand there move into it, each
+  // leaving room further back. Called with no line locked. False: no room is near.
+  bool make_room(Line* home, Instant now) noexcept {
+    Neighbourhood run;
+    const auto last = static_cast<unsigned>(std::min<std::uint64_t>(
+        kNeighbours, lines_in_use() - static_cast<std::uint64_t>(home - lines_)));
+    do {
+      if (run.size == last) {
+        run.unlock_all();
+        return false;
+      }
+      run.lock_next(home);
+    } while (!has_room(run.held[run.size - 1], now));
+    unsigned free = run.size - 1;
+    while (free >= Line::kProbe && hop(run, free)) {
+    }
+    run.unlock_all();
+    return free < Line::kProbe;
   }
 
   // Adds lines while there are more keys than the present ones should hold. Called after new keys,
-  // with no line locked; a bounded piece of work a call.
+  // with no line locked; a bounded piece of work a call. One thread at a time; the others pass by,
+  // but wait where growth has fallen behind the keys.
   void grow() noexcept {
     constexpr int kSplitsACall = 4;
-    if (!wants_growth() || growing_.test_and_set(std::memory_order_acquire)) return;
-    for (int i = 0; i < kSplitsACall && wants_growth() && split_next(); ++i) {
+    if (!wants_growth(kKeysForGrowth)) return;
+    for (unsigned spin = 0; growing_.test_and_set(std::memory_order_acquire); ++spin) {
+      if (!wants_growth(kKeysTooMany)) return;
+      relax_in_spin(spin);
+    }
+    for (int i = 0; i < kSplitsACall && wants_growth(kKeysForGrowth) && split_next(); ++i) {
     }
     growing_.clear(std::memory_order_release);
   }
@@ -159,8 +195,9 @@ class Table {
   std::size_t resident_bytes() const { return region_.resident_bytes(); }
 
  private:
-  // After the clock was set back, a counter nobody asks for must not stay for the length of that
-  // step: a charge that can never fit brings it to this clock, and spends nothing.
+  // After the clock was set back, a counter nobody asks for must not take the room of others for
+  // the length of that step: a charge that can never fit brings it to this clock, and spends
+  // nothing.
   void settle(Held& held, unsigned slot, Instant now) noexcept {
     const unsigned id = slot_id(*held.line, held.meta, slot);
     if (id == 0) return;
@@ -170,13 +207,26 @@ class Table {
     put_state(*held.line, slot, numbers, limit::take(numbers, state, now, UINT64_MAX).next);
   }
 
-  int sweep_line(Line& line, Instant now) noexcept {
-    if ((load_tag(line, 0) | load_tag(line, 1) | load_tag(line, 2)) == 0) return 0;
+  std::int64_t sweep_lines(Instant now, unsigned count, bool for_room) noexcept {
+    const std::uint64_t total = lines_in_use();
+    std::int64_t freed = 0;
+    for (unsigned looked_at = 0; count > 0 && looked_at < total && looked_at < 8 * count;
+         ++looked_at) {
+      Line& line = lines_[cursor_.fetch_add(1, std::memory_order_relaxed) % total];
+      if ((load_tag(line, 0) | load_tag(line, 1) | load_tag(line, 2)) == 0) continue;
+      freed += sweep_line(line, now, for_room);
+      --count;
+    }
+    if (freed != 0) budget_.give(freed);
+    return freed;
+  }
+
+  int sweep_line(Line& line, Instant now, bool for_room) noexcept {
     Held held{&line, 0};
     if (!try_lock(line, held.meta)) return 0;
     int freed = 0;
     for (unsigned slot = 0; slot < Line::kSlots; ++slot) {
-      settle(held, slot, now);
+      if (for_room) settle(held, slot, now);
       if (!expired(held, slot, now)) continue;
       evict(held, slot);
       ++freed;
@@ -185,17 +235,20 @@ class Table {
     return freed;
   }
 
-  // One doubling takes place between 1.5 and 1.8 keys a line, so that no line is ever asked to hold
-  // more than it does at the cap.
-  bool wants_growth() const noexcept {
+  // In tenths of a key a line. One doubling takes place between 1.5 and 1.8 keys a line, so that no
+  // line is ever asked to hold more than it does at the cap.
+  static constexpr std::uint64_t kKeysForGrowth = 15;
+  static constexpr std::uint64_t kKeysTooMany = 17;
+  bool wants_growth(std::uint64_t tenths_a_line) const noexcept {
     const Geometry now = geometry();
     const std::uint64_t lines = shape_.base_lines * (now.mask() + 1);
-    return lines < shape_.most_lines() && budget_.kept() * 2 > lines * 3;
+    return lines < shape_.most_lines() && budget_.kept() * 10 > lines * tenths_a_line;
   }
 
-  // Locked lines of one split: a run of neighbours from `first` on.
-  struct Run {
-    Held held[Line::kProbe];
+  // Locked lines: a run of neighbours from a first one on.
+  template <unsigned kMost>
+  struct RunOf {
+    Held held[kMost];
     unsigned size = 0;
     void lock_next(Line* first) noexcept {
       Line* line = first + size;
@@ -215,6 +268,48 @@ class Table {
     }
   };
 
+  using Run = RunOf<Line::kProbe>;
+  static constexpr unsigned kNeighbours = 128;
+  using Neighbourhood = RunOf<kNeighbours>;
+
+  // Whether the line has an empty slot, or one whose counter has expired, which is emptied.
+  bool has_room(Held& held, Instant now) noexcept {
+    for (unsigned slot = 0; slot < Line::kSlots; ++slot) {
+      if (slot_id(*held.line, held.meta, slot) == 0) return true;
+      if (!expired(held, slot, now)) continue;
+      evict(held, slot);
+      give_budget();
+      return true;
+    }
+    return false;
+  }
+
+  static void move_key(Held& from, unsigned slot, Held& to, Held& home) noexcept {
+    const auto into = static_cast<unsigned>(find_empty_slot(*to.line, to.meta));
+    const auto distance = static_cast<std::uint64_t>(to.line - home.line);
+    const std::uint64_t fingerprint = load_tag(*from.line, slot) & ~std::uint64_t{0xff};
+    to.line->word[into] = from.line->word[slot];
+    to.line->aux[into] = from.line->aux[slot];
+    set_slot_key(to, into, fingerprint | (distance << 5), slot_id(*from.line, from.meta, slot));
+    if (distance > 0) home.meta |= kLineOverflowed;
+    clear_slot(from, slot);
+  }
+
+  // Moves a key from further back into the empty slot of line `free`, whose place it leaves is the
+  // empty one then. A key's home is never further back than it may stand, so it is in the run.
+  static bool hop(Neighbourhood& run, unsigned& free) noexcept {
+    for (unsigned from = free - (Line::kProbe - 1); from < free; ++from) {
+      for (unsigned slot = 0; slot < Line::kSlots; ++slot) {
+        const unsigned home = from - distance_of(load_tag(*run.held[from].line, slot));
+        if (free - home >= Line::kProbe) continue;
+        move_key(run.held[from], slot, run.held[free], run.held[home]);
+        free = from;
+        return true;
+      }
+    }
+    return false;
+  }
+
   // Calls `each(held, slot)` for the keys that are at home in the run's first line.
   template <class Each>
   static void for_keys_of(Run& run, Each each) noexcept {
@@ -229,19 +324,10 @@ class Table {
     }
   }
 
-  static void move_slot(Held& from, unsigned slot, Run& to) noexcept {
+  static void move_to_first_empty(Held& from, unsigned slot, Run& to) noexcept {
     for (unsigned distance = 0; distance < to.size; ++distance) {
-      Held& target = to.held[distance];
-      const int free = find_empty_slot(*target.line, target.meta);
-      if (free < 0) continue;
-      const auto into = static_cast<unsigned>(free);
-      const std::uint64_t fingerprint = load_tag(*from.line, slot) & ~std::uint64_t{0xff};
-      target.line->word[into] = from.line->word[slot];
-      target.line->aux[into] = from.line->aux[slot];
-      set_slot_key(target, into, fingerprint | (std::uint64_t{distance} << 5),
-                   slot_id(*from.line, from.meta, slot));
-      if (distance > 0) to.held[0].meta |= kLineOverflowed;
-      clear_slot(from, slot);
+      if (find_empty_slot(*to.held[distance].line, to.held[distance].meta) < 0) continue;
+      move_key(from, slot, to.held[distance], to.held[0]);
       return;
     }
   }
@@ -275,7 +361,7 @@ class Table {
       bool displaced = false;
       for_keys_of(from, [&](Held& held, unsigned slot) {
         if (moves(held, slot)) {
-          move_slot(held, slot, to);
+          move_to_first_empty(held, slot, to);
         } else {
           displaced = displaced || held.line != old_home;
         }
@@ -300,6 +386,7 @@ class Table {
   // line's keys are at home holds the same lock.
   alignas(64) std::atomic<std::uint64_t> geometry_{0};
   alignas(64) std::atomic<std::uint64_t> cursor_{0};
+  std::atomic<std::uint64_t> swept_in_vain_{0};  // lines, since one last had an expired counter
   std::atomic_flag growing_;
 };
 

@@ -21,7 +21,12 @@ namespace weir::store {
 template <class Hooks>
 class TableAsk {
  public:
-  enum class Room : std::uint8_t { reserved, full, again };
+  enum class Room : std::uint8_t {
+    reserved,
+    full,     // the cap on keys, or on numbers, is reached
+    crowded,  // every line that a key may stand in is full: see crowded_home()
+    again,    // nothing is held any more; evaluate once more
+  };
 
   TableAsk(Table<Hooks>& table, std::span<Item> items, Instant now) noexcept
       : table_(table), items_(items), now_(now) {}
@@ -45,13 +50,16 @@ class TableAsk {
   }
 
   // Takes a slot for every new key that is to be written. A shadow rule's key that finds no room is
-  // not charged. `again`: nothing is held any more; evaluate once more.
-  Room reserve() noexcept {
+  // not charged; nor is one that finds its neighbourhood crowded, where the ask is the last
+  // attempt.
+  Room reserve(bool last_attempt) noexcept {
     for (Item& item : items_) {
       if (!item.changes || item.present) continue;
       const Room room = reserve_one(item);
       if (room == Room::reserved) continue;
-      if (room == Room::full && item.counter->shadow) {
+      if (room == Room::crowded) crowded_home_ = item.home;
+      const bool no_room = room == Room::full || (room == Room::crowded && last_attempt);
+      if (no_room && item.counter->shadow) {
         item.changes = false;
         item.without_room = true;
         continue;
@@ -62,6 +70,8 @@ class TableAsk {
     }
     return Room::reserved;
   }
+
+  Line* crowded_home() const noexcept { return crowded_home_; }
 
   void write() noexcept {
     Hooks::at(Point::writing);
@@ -271,21 +281,23 @@ class TableAsk {
   // ---- Room
   // ---------------------------------------------------------------------------------------
 
+  // A slot that was emptied for the key hands on its budget; an empty one needs one of its own. A
+  // slot is found first, so that no budget is held for a key that has no place. At the cap only the
+  // home line is looked through for an expired counter: the sweep finds the others.
   Room reserve_one(Item& item) noexcept {
-    const bool budget = table_.take_budget();
-    Room room = find_room(item, budget);
-    if (room == Room::reserved) {
-      const unsigned id =
-          table_.registry().acquire(*item.counter->numbers, item.counter->generation);
-      if (id != 0) {
-        occupy(item, id);
-        return room;
-      }
-      room = Room::full;
-      table_.give_budget();
-      return room;
+    bool emptied = false;
+    Room room = find_room(item, emptied);
+    if (room == Room::reserved && !emptied && !table_.take_budget() &&
+        !use_expired(item, find_held(item.home))) {
+      return Room::full;
     }
-    if (budget) table_.give_budget();
+    if (room != Room::reserved) return room;
+    const unsigned id = table_.registry().acquire(*item.counter->numbers, item.counter->generation);
+    if (id == 0) {
+      table_.give_budget();
+      return Room::full;
+    }
+    occupy(item, id);
     return room;
   }
 
@@ -298,27 +310,27 @@ class TableAsk {
     Hooks::at(Point::reserved);
   }
 
-  // Finds an empty slot, or empties one whose counter has expired, near the item's home. Without a
-  // budget (the cap is reached) only an expired one will do, whose budget passes on.
-  Room find_room(Item& item, bool budget) noexcept {
+  // Finds an empty slot near the item's home, or empties one whose counter has expired.
+  Room find_room(Item& item, bool& emptied) noexcept {
     Held* home = find_held(item.home);
-    if (budget && use_empty(item, home)) return Room::reserved;
-    if (use_expired(item, home, budget)) return Room::reserved;
+    if (use_empty(item, home)) return Room::reserved;
+    emptied = use_expired(item, home);
+    if (emptied) return Room::reserved;
     for (const bool empty : {true, false}) {
-      if (empty && !budget) continue;
       for (unsigned distance = 1; distance < Line::kProbe; ++distance) {
         Line* line = item.home + distance;
         if (empty && !looks_empty(*line)) continue;
         const std::size_t held_before = held_count_;
         Held* held = hold(line);
-        if (held == nullptr) {
-          return Room::again;
+        if (held == nullptr) return Room::again;
+        if (empty ? use_empty(item, held) : use_expired(item, held)) {
+          emptied = !empty;
+          return Room::reserved;
         }
-        if (empty ? use_empty(item, held) : use_expired(item, held, budget)) return Room::reserved;
         if (held_count_ != held_before) drop(held);
       }
     }
-    return Room::full;
+    return Room::crowded;
   }
 
   static bool looks_empty(const Line& line) noexcept {
@@ -333,11 +345,10 @@ class TableAsk {
     return true;
   }
 
-  bool use_expired(Item& item, Held* held, bool budget) noexcept {
+  bool use_expired(Item& item, Held* held) noexcept {
     for (unsigned slot = 0; slot < Line::kSlots; ++slot) {
       if (belongs_to_ask(held, slot) || !table_.expired(*held, slot, now_)) continue;
       table_.evict(*held, slot);
-      if (budget) table_.give_budget();
       item.held = held;
       item.slot = slot;
       return true;
@@ -367,6 +378,7 @@ class TableAsk {
   std::size_t held_count_ = 0;
   std::size_t extra_count_ = 0;
   Line* highest_ = nullptr;
+  Line* crowded_home_ = nullptr;
   bool grew_ = false;
   std::array<Held, kMostHeld> held_;
   std::array<Line*, kMostExtra> extra_;
