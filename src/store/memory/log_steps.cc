@@ -72,7 +72,7 @@ Step answer(const limit::Numbers& numbers, const PooledLog& log, const Seen& see
   Step step;
   step.next.time_ns = seen.at_ns;
   step.remaining = units_left(numbers, standing.used);
-  if (!log.at_end(standing.first)) {
+  if (numbers.limit > 0 && !log.at_end(standing.first)) {
     step.reset_after_ns = over_at(numbers.period_ns, seen, log.back()) - seen.now_ns;
   }
   if (ask > numbers.limit) {
@@ -127,8 +127,8 @@ std::uint32_t refundable(const limit::Numbers& numbers, const PooledLog& log, In
 }
 
 void refund_log(PooledLog& log, Instant now, std::uint64_t units, Instant receipt) noexcept {
-  log.node().last_seen_ns = see(log, now).at_ns;
   log.take_back(limit::instant_ns(receipt), units);
+  settle_log(log, now);
 }
 
 std::int64_t log_expires_at_ns(const PooledLog& log) noexcept {
