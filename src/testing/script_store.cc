@@ -20,7 +20,7 @@ store::LocalAnswer ScriptStore::decide(std::span<const store::Counter> counters,
   options.expiry_margin_ms = 3'600'000;
   const AskTimes times{.not_after = Instant{std::chrono::hours(24 * 365 * 100)}, .estimate = now};
   std::string bytes;
-  append_ask(counters, options, times, keys_, true, bytes);
+  const AskForm form = append_ask(counters, options, times, keys_, true, bytes);
   RespCommands commands;
   commands.feed(bytes);
   const std::string reply = execute_(*commands.next(), now);
@@ -31,7 +31,7 @@ store::LocalAnswer ScriptStore::decide(std::span<const store::Counter> counters,
     return {LocalOutcome::unavailable, false};
   }
   std::vector<CounterReply> replies;
-  const DecodedAsk decoded = decode_ask(reader_.reply(), counters, options, times, now, replies);
+  const DecodedAsk decoded = decode_ask(reader_.reply(), form, counters, options, times, now, replies);
   if (decoded.outcome != AskOutcome::decided || decoded.disagreed) {
     return {LocalOutcome::unavailable, false};
   }

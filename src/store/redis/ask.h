@@ -19,11 +19,11 @@ namespace weir::store::redis {
 struct Owed {
   std::uint64_t worker = 0;
   std::uint64_t outage = 0;
-  std::uint64_t units = 0;     // windows: admitted in the window; log: in the outage so far
-  std::uint64_t standing = 0;  // log: how many of them are still inside the period
-  Instant until{};             // gcra: when all that was admitted has been emitted again
-  Instant window{};            // windows: the start of the window they were admitted in
-  std::uint64_t bound = 0;     // most units that the worker's bound allows to be used in all
+  Instant window{};         // windows: the start of the one they were admitted in
+  std::uint64_t units = 0;  // the running total of that outage and window
+  // Most of them that still count: for gcra and logs the rest has run off since.
+  std::uint64_t standing = kMaxUnits;
+  std::uint64_t bound = 2 * kMaxUnits;  // most units that the worker's bound allows to be used
 };
 
 // The last state that a worker saw of a counter, merged by maximum into the store's. Only for a

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/wide.h"
 #include "limit/reach.h"
 #include "store/redis/byte_codec.h"
 #include "store/redis/command_writer.h"
@@ -137,19 +136,12 @@ void append_known(const Numbers& numbers, const Known& known, std::string& blob)
   append_u32(known.state.previous, blob);
 }
 
-void append_owed(const Numbers& numbers, const Owed& owed, std::string& blob) {
+void append_owed(const Owed& owed, std::string& blob) {
   append_uint(owed.outage, 8, blob);
-  if (numbers.algorithm == Algorithm::gcra) {
-    const Wide bound =
-        static_cast<Wide>(owed.bound) * static_cast<std::uint64_t>(numbers.interval_ns);
-    append_pair(limit::instant_ns(owed.until), blob);
-    append_pair(static_cast<std::int64_t>(std::min<Wide>(bound, limit::kLastInstantNs)), blob);
-    return;
-  }
   append_pair(limit::instant_ns(owed.window), blob);
   append_uint(std::min<std::uint64_t>(owed.units, kMaxUnits), 5, blob);
   append_uint(std::min<std::uint64_t>(owed.standing, kMaxUnits), 5, blob);
-  append_uint(std::min<std::uint64_t>(owed.bound, std::uint64_t{2} * kMaxUnits), 5, blob);
+  append_uint(std::min<std::uint64_t>(owed.bound, 2 * kMaxUnits), 5, blob);
 }
 
 bool is_windowed(const Numbers& numbers) {
@@ -157,9 +149,7 @@ bool is_windowed(const Numbers& numbers) {
          numbers.algorithm == Algorithm::sliding_window;
 }
 
-}  // namespace
-
-AskForm form_of(std::span<const Counter> counters, const AskOptions& options) noexcept {
+AskForm form_of(std::span<const Counter> counters, const AskOptions& options) {
   const bool brief = counters.size() == 1 && counters[0].op == Op::take && counters[0].cost > 0 &&
                      !counters[0].shadow && counters[0].numbers->algorithm == Algorithm::gcra &&
                      !options.now && !has_owed(options, 0) && !has_known(options, 0) &&
@@ -167,10 +157,13 @@ AskForm form_of(std::span<const Counter> counters, const AskOptions& options) no
   return brief ? AskForm::brief : AskForm::full;
 }
 
-void append_ask(std::span<const Counter> counters, const AskOptions& options, const AskTimes& times,
-                const KeySpace& keys, bool with_text, std::string& out) {
+}  // namespace
+
+AskForm append_ask(std::span<const Counter> counters, const AskOptions& options,
+                   const AskTimes& times, const KeySpace& keys, bool with_text, std::string& out) {
   thread_local std::string scratch;
-  const bool brief = form_of(counters, options) == AskForm::brief;
+  const AskForm form = form_of(counters, options);
+  const bool brief = form == AskForm::brief;
   std::size_t records = 0;
   std::size_t extras = 0;
   for (std::size_t i = 0; i < counters.size(); ++i) {
@@ -204,7 +197,7 @@ void append_ask(std::span<const Counter> counters, const AskOptions& options, co
   if (brief) {
     append_brief(counters[0], options, times, scratch);
     flush();
-    return;
+    return form;
   }
   append_header(counters.size(), options, times, scratch);
   flush();
@@ -221,10 +214,11 @@ void append_ask(std::span<const Counter> counters, const AskOptions& options, co
       flush();
     }
     if (has_owed(options, i)) {
-      append_owed(*counters[i].numbers, *options.owed[i], scratch);
+      append_owed(*options.owed[i], scratch);
       flush();
     }
   }
+  return form;
 }
 
 }  // namespace weir::store::redis

@@ -18,19 +18,18 @@ enum class AskForm : std::uint8_t {
   full,
 };
 
-AskForm form_of(std::span<const Counter> counters, const AskOptions& options) noexcept;
-
 // The times that an ask is put in.
 struct AskTimes {
   Instant not_after{};  // the store writes nothing once its clock is past it
   Instant estimate{};   // the earliest that the store's clock can show now: its windows are sent
 };
 
-// Appends the command: EVALSHA, or EVAL with the script's text.
+// Appends the command: EVALSHA, or EVAL with the script's text. Says in which form, for the reply
+// depends on it.
 //
 // Requires:    counters.size() in [1, kMaxCounters]; no two counters of one digest.
-void append_ask(std::span<const Counter> counters, const AskOptions& options, const AskTimes& times,
-                const KeySpace& keys, bool with_text, std::string& out);
+AskForm append_ask(std::span<const Counter> counters, const AskOptions& options,
+                   const AskTimes& times, const KeySpace& keys, bool with_text, std::string& out);
 
 enum class AskOutcome : std::uint8_t {
   decided,
@@ -51,8 +50,8 @@ struct DecodedAsk {
 // each counter. `fallback` is the time to count from where the store did not tell one.
 //
 // Requires:    `reply` is not an error; only numbers, cost, op and receipt of the counters are
-//              looked at.
-DecodedAsk decode_ask(const Reply& reply, std::span<const Counter> counters,
+//              looked at, and the time of the options.
+DecodedAsk decode_ask(const Reply& reply, AskForm form, std::span<const Counter> counters,
                       const AskOptions& options, const AskTimes& times, Instant fallback,
                       std::vector<CounterReply>& replies);
 

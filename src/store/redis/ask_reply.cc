@@ -280,12 +280,12 @@ bool explain_brief(const Reply& reply, const ReplyNode& value, bool charged, con
 
 }  // namespace
 
-DecodedAsk decode_ask(const Reply& reply, std::span<const Counter> counters,
+DecodedAsk decode_ask(const Reply& reply, AskForm form, std::span<const Counter> counters,
                       const AskOptions& options, const AskTimes& times, Instant fallback,
                       std::vector<CounterReply>& replies) {
   DecodedAsk decoded;
   replies.assign(counters.size(), CounterReply{});
-  const bool brief = form_of(counters, options) == AskForm::brief;
+  const bool brief = form == AskForm::brief;
   if (brief && reply.root().type == ReplyType::string) {
     decoded.store_now = std::min(fallback, times.not_after);
     if (!explain_brief(reply, reply.root(), false, counters[0], decoded.store_now, replies[0],

@@ -31,7 +31,8 @@ constexpr ErrorRow kReplies[] = {
     {"NOAUTH", misconfigured, reload_credentials, true, "a password is needed"},
     {"WRONGPASS", misconfigured, reload_credentials, true, "user or password is wrong"},
     {"invalid password", misconfigured, reload_credentials, true, "the password is wrong"},
-    {"AUTH", misconfigured, policy, true, "a password was sent and none is set"},
+    {"no password is set", misconfigured, policy, true, "a password was sent and none is set"},
+    {"without any password", misconfigured, policy, true, "a password was sent and none is set"},
     {"NOPERM", misconfigured, policy, true, "the user may not run a command or touch our keys"},
     {"CROSSSLOT", misconfigured, policy, true, "keys of one call in several slots"},
     {"unknown command", misconfigured, policy, true, "renamed, disabled, or not Redis"},
@@ -73,6 +74,8 @@ constexpr LocalRow kLocal[] = {
      {"(malformed reply)", unavailable, reconnect, true, "nil, wrong type, wrong arity, not RESP"}},
     {LocalFault::replica,
      {"(replica)", unavailable, resolve_again, true, "never decided from a replica"}},
+    {LocalFault::unsuitable,
+     {"(self-test failed)", misconfigured, reconnect, true, "it cannot hold counters as it is"}},
     {LocalFault::redirect,
      {"(redirected)", misconfigured, policy, true, "a cluster behind a single-server URL"}},
     {LocalFault::script_loop,
@@ -169,11 +172,7 @@ const ErrorRow& classify_reply(std::string_view text) {
     if (row.pattern.empty()) return row;
     const bool code = is_code(row.pattern);
     if (code && begins_with_word(text, row.pattern)) return row;
-    if (generic && code && row.pattern != "AUTH" && quotes_word(text, row.pattern)) return row;
-    if (generic && code && row.pattern == "AUTH" &&
-        text.find("sent AUTH") != std::string_view::npos) {
-      return row;
-    }
+    if (generic && code && quotes_word(text, row.pattern)) return row;
     if (generic && !code && text.find(row.pattern) != std::string_view::npos) return row;
   }
   return kReplies[kReplyCount - 1];

@@ -45,6 +45,7 @@ enum class LocalFault : std::uint8_t {
   not_connected,  // no connection stands; none is waited for
   malformed,      // not RESP, or not the reply this ask must have: nil, wrong type, wrong arity
   replica,        // the server says that it is one
+  unsuitable,     // its self-test failed
   redirect,       // MOVED or ASK where the URL names a single server
   script_loop,    // the script is gone again after it was loaded for this very ask
   unsettled,      // the store's clock moved under every attempt that the deadline allowed

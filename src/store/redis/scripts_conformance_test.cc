@@ -40,7 +40,7 @@ class ScriptSide {
 
   Answer ask(std::span<const Counter> counters, const AskOptions& options, const AskTimes& times) {
     std::string command;
-    append_ask(counters, options, times, keys_, true, command);
+    const AskForm form = append_ask(counters, options, times, keys_, true, command);
     testing::RespCommands commands;
     commands.feed(command);
     reader_.reset();
@@ -50,7 +50,7 @@ class ScriptSide {
     EXPECT_EQ(reader_.reply().error(), "");
     Answer answer;
     answer.decoded =
-        decode_ask(reader_.reply(), counters, options, times, redis_.now(), answer.replies);
+        decode_ask(reader_.reply(), form, counters, options, times, redis_.now(), answer.replies);
     return answer;
   }
 

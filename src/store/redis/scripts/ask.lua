@@ -42,19 +42,21 @@ for i = 1, count do
 end
 
 -- What a worker admitted while the store was away: a running total, so that only what exceeds its
--- record is applied, however often it is sent.
-local function settle_owed(c, o, key)
-  local v = try('GET', key)
-  if type(v) == 'string' and #v == 8 + o.size and sub(v, 1, 8) == o.outage then
-    o.same = true
-    if c.kind == 'g' then
-      o.ds, o.d9 = unpack('>I5I4', v, 9)
-    else
-      o.done = unpack('>I5', v, 9)
-    end
-  end
-  local value, es, e9 = c.at.owe(c, o)
-  if value then call('SET', key, o.outage .. value, 'PX', milliseconds_until(es, e9)) end
+-- record is applied, however often it is told. Of a window that is over nothing is.
+local function settle_owed(c, blob, record_key)
+  local o = {}
+  local outage = sub(blob, 1, 8)
+  o.ws, o.w9, o.units, o.standing, o.bound = unpack('>I5I4I5I5I5', blob, 9)
+  if c.at.holds and not c.at.holds(c, o.ws, o.w9) then return end
+  local done = 0
+  local v = try('GET', record_key)
+  if type(v) == 'string' and #v == 13 and sub(v, 1, 8) == outage then done = unpack('>I5', v, 9) end
+  if o.units <= done then return end
+  local x = o.units - done
+  if x > o.standing then x = o.standing end
+  if x > 0 then c.at.owe(c, o, x) end
+  local es, e9 = c.at.owed_until(c, o)
+  call('SET', record_key, outage .. pack('>I5', o.units), 'PX', milliseconds_until(es, e9))
 end
 
 for i = 1, count do
@@ -64,17 +66,7 @@ for i = 1, count do
     extra = extra + 1
   end
   if c.flags % 4 >= 2 then
-    local o = {ds = 0, d9 = 0}
-    local blob = ARGV[extra]
-    o.outage = sub(blob, 1, 8)
-    if c.kind == 'g' then
-      o.us, o.u9, o.bs, o.b9 = unpack('>I5I4I5I4', blob, 9)
-      o.size = 9
-    else
-      o.ws, o.w9, o.units, o.standing, o.bound = unpack('>I5I4I5I5I5', blob, 9)
-      o.size = 5
-    end
-    settle_owed(c, o, KEYS[record])
+    settle_owed(c, ARGV[extra], KEYS[record])
     extra, record = extra + 1, record + 1
   end
   c.js, c.j9, c.jc, c.jp, c.jused = c.vs or c.as, c.v9 or c.a9, c.vc, c.vp, c.used

@@ -111,23 +111,20 @@ function gcra.merge(c, blob)
   if less(c.as, c.a9, ks, k9) and less(s, n, ks, k9) then c.as, c.a9, c.kept = ks, k9, true end
 end
 
-function gcra.owe(c, o)
-  local ds, d9 = s, n
-  if o.same and less(s, n, o.ds, o.d9) then ds, d9 = o.ds, o.d9 end
-  local xs, x9 = over(o.us, o.u9, ds, d9)
-  if xs + x9 == 0 then return end
+function gcra.owe(c, o, x)
   local ls, l9 = gcra.reach(c)
-  local ts, t9 = add(ls, l9, xs, x9)
-  if less(o.bs, o.b9, ts, t9) then c.above = true end
+  local ts, t9 = add(ls, l9, product(c.is, c.in9, x))
+  local bs, b9 = product(c.is, c.in9, o.bound)
+  if less(bs, b9, ts, t9) then c.above = true end
   if less(c.us, c.u9, ts, t9) then
     ts, t9 = c.us, c.u9
     if less(ts, t9, ls, l9) then ts, t9 = ls, l9 end
   end
   c.as, c.a9 = add(s, n, ts, t9)
   c.kept = true
-  if less(o.ds, o.d9, o.us, o.u9) or not o.same then o.ds, o.d9 = o.us, o.u9 end
-  return pack('>I5I4', o.ds, o.d9), o.us, o.u9
 end
+
+function gcra.owed_until(c) return add(s, n, c.us, c.u9) end
 
 function gcra.judge(c)
   c.bs, c.b9 = c.as, c.a9
@@ -267,27 +264,27 @@ function window.merge(c, blob)
   end
 end
 
-function window.owe(c, o)
-  local before = c.kind == 'w' and not (o.ws == c.ss and o.w9 == c.s9)
-  if before then
-    local as, a9 = add(o.ws, o.w9, c.ps, c.p9)
-    if as ~= c.ss or a9 ~= c.s9 then return end
-  elseif o.ws ~= c.ss or o.w9 ~= c.s9 then
-    return
-  end
-  local x = o.units
-  if o.same then x = x - o.done end
-  if x <= 0 then return end
+-- Whether a window is the current one, or the one before where that still counts.
+function window.holds(c, ws, w9)
+  if ws == c.ss and w9 == c.s9 then return true, false end
+  if c.kind == 'f' then return false end
+  local as, a9 = add(ws, w9, c.ps, c.p9)
+  return as == c.ss and a9 == c.s9, true
+end
+
+function window.owe(c, o, x)
+  local _, before = window.holds(c, o.ws, o.w9)
   local count = before and c.prev or c.used
   if count + x > o.bound then c.above = true end
   if count + x > c.limit then x = c.limit - count end
-  if x > 0 then
-    if before then c.prev = count + x else c.used = count + x end
-    settle(c)
-  end
-  local es, e9 = c.es, c.e9
-  if c.kind == 'w' and not before then es, e9 = add(es, e9, c.ps, c.p9) end
-  return pack('>I5', o.units), es, e9
+  if x <= 0 then return end
+  if before then c.prev = count + x else c.used = count + x end
+  settle(c)
+end
+
+function window.owed_until(c, o)
+  if c.kind == 'w' and o.ws == c.ss and o.w9 == c.s9 then return add(c.es, c.e9, c.ps, c.p9) end
+  return c.es, c.e9
 end
 
 function window.left(c)
@@ -415,18 +412,13 @@ function log.merge(c, blob)
   if less(c.as, c.a9, es, e9) and current > c.used then log.push_kept(c, current - c.used) end
 end
 
-function log.owe(c, o)
-  local x = o.units
-  if o.same then x = x - o.done end
-  if x > o.standing then x = o.standing end
-  if x > 0 then
-    if c.used + x > o.bound then c.above = true end
-    if c.used + x > c.limit then x = c.limit - c.used end
-    if x > 0 then log.push_kept(c, x) end
-  end
-  local es, e9 = add(s, n, c.ps, c.p9)
-  return pack('>I5', o.units), es, e9
+function log.owe(c, o, x)
+  if c.used + x > o.bound then c.above = true end
+  if c.used + x > c.limit then x = c.limit - c.used end
+  if x > 0 then log.push_kept(c, x) end
 end
+
+function log.owed_until(c) return add(s, n, c.ps, c.p9) end
 
 -- Units that were used before this ask: they stand whatever becomes of it.
 function log.push_kept(c, units)

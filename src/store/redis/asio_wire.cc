@@ -1,0 +1,239 @@
+#include "store/redis/asio_wire.h"
+
+#include <array>
+#include <optional>
+#include <utility>
+
+// Boost 1.74 needs <utility> before its headers.
+#include <boost/asio/connect.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+namespace weir::store::redis {
+namespace {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+using Socket = asio::generic::stream_protocol::socket;
+
+constexpr std::size_t kReadBytes = 64 * 1024;
+
+LocalFault fault_of(const error_code& error) {
+  if (error == asio::error::connection_refused) return LocalFault::refused;
+  if (error == asio::error::connection_reset || error == asio::error::connection_aborted) {
+    return LocalFault::reset;
+  }
+  if (error == asio::error::broken_pipe) return LocalFault::broken_pipe;
+  if (error == asio::error::eof) return LocalFault::eof;
+  if (error == asio::error::timed_out) return LocalFault::connect_timeout;
+  return LocalFault::network;
+}
+
+bool is_busy(const error_code& error) {
+  return error == asio::error::would_block || error == asio::error::try_again;
+}
+
+}  // namespace
+
+// Handlers hold it, so that what completes after the wire is gone finds something to look at; each
+// belongs to one connection, and is ignored once another one, or none, has taken its place.
+struct AsioWire::Impl : std::enable_shared_from_this<Impl> {
+  Impl(asio::io_context& loop, Endpoint where)
+      : io(loop), endpoint(std::move(where)), socket(loop), resolver(loop), timer(loop) {}
+
+  asio::io_context& io;
+  const Endpoint endpoint;
+  Events* events = nullptr;
+  Socket socket;
+  asio::ip::tcp::resolver resolver;
+  asio::steady_timer timer;
+  std::vector<asio::ip::tcp::endpoint> addresses;
+  std::uint64_t connection = 0;  // counts open() and close()
+  std::uint64_t wakes = 0;
+  std::string backlog;
+  bool writing = false;
+  std::array<char, kReadBytes> input;
+
+  void closed(std::uint64_t of, LocalFault why) {
+    if (of != connection || events == nullptr) return;
+    drop();
+    events->on_closed(why);
+  }
+
+  void drop() {
+    ++connection;
+    error_code ignored;
+    socket.close(ignored);
+    resolver.cancel();
+    backlog.clear();
+    writing = false;
+  }
+
+  void open() {
+    drop();
+    const std::uint64_t of = connection;
+    if (!endpoint.unix_path.empty()) {
+      // Too long a path is an exception of Asio's endpoint.
+      if (endpoint.unix_path.size() >= sizeof(sockaddr_un{}.sun_path)) {
+        asio::post(io, [self = shared_from_this(), of] { self->closed(of, LocalFault::network); });
+        return;
+      }
+      connect_to(of, asio::local::stream_protocol::endpoint(endpoint.unix_path), 0);
+      return;
+    }
+    error_code bad;
+    const auto address = asio::ip::make_address(endpoint.host, bad);
+    if (!bad) {
+      addresses = {{address, endpoint.port}};
+      connect_to(of, addresses[0], 0);
+      return;
+    }
+    resolver.async_resolve(
+        endpoint.host, std::to_string(endpoint.port),
+        [self = shared_from_this(), of](const error_code& error, const auto& found) {
+          if (of != self->connection) return;
+          self->addresses.clear();
+          for (const auto& entry : found) self->addresses.push_back(entry.endpoint());
+          if (error || self->addresses.empty()) {
+            self->closed(of, LocalFault::dns);
+            return;
+          }
+          self->connect_to(of, self->addresses[0], 0);
+        });
+  }
+
+  void connect_to(std::uint64_t of, const asio::generic::stream_protocol::endpoint& where,
+                  std::size_t index) {
+    error_code ignored;
+    socket.close(ignored);
+    socket.async_connect(where, [self = shared_from_this(), of, index](const error_code& error) {
+      self->connected(of, error, index);
+    });
+  }
+
+  void connected(std::uint64_t of, const error_code& error, std::size_t index) {
+    if (of != connection || events == nullptr) return;
+    if (error && endpoint.unix_path.empty() && index + 1 < addresses.size()) {
+      connect_to(of, addresses[index + 1], index + 1);
+      return;
+    }
+    if (error) {
+      closed(of, fault_of(error));
+      return;
+    }
+    error_code ignored;
+    socket.non_blocking(true, ignored);
+    if (endpoint.unix_path.empty()) {
+      socket.set_option(asio::ip::tcp::no_delay(true), ignored);
+      socket.set_option(asio::socket_base::keep_alive(true), ignored);
+    }
+    events->on_open();
+    if (of == connection) read(of);
+  }
+
+  void read(std::uint64_t of) {
+    socket.async_read_some(asio::buffer(input), [self = shared_from_this(), of](
+                                                    const error_code& error, std::size_t size) {
+      if (of != self->connection || self->events == nullptr) return;
+      if (error) {
+        self->closed(of, fault_of(error));
+        return;
+      }
+      self->events->on_bytes({self->input.data(), size});
+      if (of == self->connection) self->read(of);
+    });
+  }
+
+  void send(std::string& bytes) {
+    if (!socket.is_open()) {
+      bytes.clear();
+      return;
+    }
+    if (writing) {
+      backlog.append(bytes);
+      bytes.clear();
+      return;
+    }
+    backlog.swap(bytes);
+    bytes.clear();
+    write();
+  }
+
+  // Writes at once what the socket takes, and the rest when it takes more.
+  void write() {
+    std::size_t written = 0;
+    error_code error;
+    while (written < backlog.size() && !error) {
+      written += socket.write_some(asio::buffer(backlog.data() + written, backlog.size() - written),
+                                   error);
+    }
+    backlog.erase(0, written);
+    const std::uint64_t of = connection;
+    if (error && !is_busy(error)) {
+      // Not from inside a call: the reader will hear of it, or this does.
+      asio::post(io,
+                 [self = shared_from_this(), of, why = fault_of(error)] { self->closed(of, why); });
+      return;
+    }
+    writing = !backlog.empty();
+    if (!writing) return;
+    socket.async_wait(Socket::wait_write, [self = shared_from_this(), of](const error_code& fault) {
+      if (of != self->connection) return;
+      if (fault) {
+        self->closed(of, fault_of(fault));
+        return;
+      }
+      self->writing = false;
+      self->write();
+    });
+  }
+
+  void flush_soon() {
+    asio::post(io, [self = shared_from_this()] {
+      if (self->events != nullptr) self->events->on_flush();
+    });
+  }
+
+  void wake_at(MonoTime when) {
+    const std::uint64_t wake = ++wakes;
+    timer.expires_at(std::chrono::time_point_cast<asio::steady_timer::duration>(when));
+    timer.async_wait([self = shared_from_this(), wake](const error_code& error) {
+      if (error || wake != self->wakes || self->events == nullptr) return;
+      self->events->on_wake();
+    });
+  }
+};
+
+AsioWire::AsioWire(asio::io_context& io, Endpoint endpoint)
+    : impl_(std::make_shared<Impl>(io, std::move(endpoint))) {}
+
+AsioWire::~AsioWire() {
+  impl_->events = nullptr;
+  impl_->drop();
+  impl_->timer.cancel();
+}
+
+void AsioWire::bind(Events* events) {
+  impl_->events = events;
+}
+void AsioWire::open() {
+  impl_->open();
+}
+void AsioWire::close() {
+  impl_->drop();
+}
+void AsioWire::send(std::string& bytes) {
+  impl_->send(bytes);
+}
+void AsioWire::flush_soon() {
+  impl_->flush_soon();
+}
+void AsioWire::wake_at(MonoTime when) {
+  impl_->wake_at(when);
+}
+
+}  // namespace weir::store::redis

@@ -1,0 +1,520 @@
+#include "store/redis/redis_session.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "policy/key.h"
+#include "store/redis/script.h"
+#include "testing/lua_redis.h"
+#include "testing/manual_clock.h"
+#include "testing/resp_commands.h"
+
+namespace weir::store::redis {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::LuaRedis;
+using State = RedisSession::State;
+
+// A session and a server with a rope between them: what is sent is executed when the test says so,
+// and replies arrive when it says so.
+class Rope : public AskHandler, public SessionEvents {
+ public:
+  explicit Rope(SessionOptions options = {})
+      : redis(clock.now()),
+        session(std::move(options), KeySpace::make("weir", "").value(), clock, *this) {}
+
+  struct Got {
+    bool decided = false;
+    bool allowed = false;
+    std::string error;  // the row's pattern
+    std::vector<CounterReply> counters;
+    int times = 0;
+  };
+
+  MonoTime now() const { return clock.mono(); }
+
+  void open(const Credentials& credentials = {}) {
+    session.opened(credentials, now());
+    exchange();
+  }
+
+  // The server executes what was sent; its replies wait.
+  void execute() {
+    redis.set_now(clock.now() + store_ahead);
+    commands.feed(session.output());
+    session.output().clear();
+    while (auto command = commands.next()) {
+      sent.push_back(
+          command->front() +
+          (command->front() == "EVAL" || command->front() == "EVALSHA" || command->size() < 2
+               ? ""
+               : " " + (*command)[1]));
+      const auto canned = replies.find(command->front());
+      waiting.push_back(canned != replies.end() ? canned->second : redis.execute(*command));
+    }
+  }
+  void deliver(std::size_t count = 1'000) {
+    for (; count > 0 && !waiting.empty(); --count) {
+      const std::string bytes = waiting.front();
+      waiting.pop_front();
+      session.received(bytes, now());
+    }
+  }
+  void exchange() {
+    while (!session.output().empty() || !waiting.empty()) {
+      execute();
+      deliver();
+    }
+  }
+
+  AskOptions within(Nanos deadline) {
+    AskOptions options;
+    options.answer_by = now() + deadline;
+    options.vote_by = now() + std::max<Nanos>(deadline, 20ms);
+    return options;
+  }
+  std::uint64_t ask(std::span<const Counter> counters, Nanos deadline = 20ms) {
+    session.ask(counters, within(deadline), *this, ++last_token, now());
+    return last_token;
+  }
+
+  void on_answer(std::uint64_t token, const Answer& answer) override {
+    Got& got = answers[token];
+    ++got.times;
+    got.decided = answer.decided();
+    got.allowed = answer.allowed;
+    got.error = answer.error != nullptr ? answer.error->pattern : "";
+    got.counters.assign(answer.counters.begin(), answer.counters.end());
+    EXPECT_FALSE(answer.disagreed);
+  }
+  void on_vote(const Vote& vote) override { votes.push_back(vote); }
+  void on_late(const LateReply& reply) override {
+    late.push_back(reply.token);
+    late_allowed.push_back(reply.answer.allowed);
+    EXPECT_NE(reply.counters[0].numbers, nullptr);
+  }
+  void on_unknown(std::uint64_t asks) override { unknown += asks; }
+  void on_report(const StoreReport&) override { ++reports; }
+  void on_clock_set() override { ++clock_sets; }
+
+  testing::ManualClock clock;
+  LuaRedis redis;
+  testing::RespCommands commands;
+  RedisSession session;
+  Nanos store_ahead{0};
+  std::map<std::string, std::string> replies;  // canned, by command
+  std::vector<std::string> sent;
+  std::deque<std::string> waiting;
+  std::map<std::uint64_t, Got> answers;
+  std::vector<Vote> votes;
+  std::vector<std::uint64_t> late;
+  std::vector<bool> late_allowed;
+  std::uint64_t last_token = 0;
+  std::uint64_t unknown = 0;
+  int reports = 0;
+  int clock_sets = 0;
+};
+
+// A counter of its own rule.
+struct Rule {
+  limit::Numbers numbers;
+  std::string key;
+  std::uint64_t id;
+
+  Rule(std::uint64_t identity, std::uint64_t limit, Algorithm algorithm = Algorithm::gcra,
+       Nanos period = 60s)
+      : numbers(make(limit, algorithm, period)), id(identity) {
+    std::vector<char> buffer(policy::KeyWriter::kMaxKeyBytes);
+    key = std::string(policy::KeyWriter(buffer.data(), identity).view());
+  }
+  static limit::Numbers make(std::uint64_t limit, Algorithm algorithm, Nanos period) {
+    limit::Request request;
+    request.algorithm = algorithm;
+    request.limit = limit;
+    request.period.length = period;
+    return limit::Numbers::make(request).value();
+  }
+  Counter take(std::uint64_t cost = 1) const {
+    Counter counter;
+    counter.numbers = &numbers;
+    counter.key = key;
+    counter.identity = id;
+    counter.digest = {id, id};
+    counter.cost = cost;
+    return counter;
+  }
+};
+
+TEST(RedisSession, GreetsAndIsReadyAfterTheSelfTest) {
+  Rope rope;
+  rope.open();
+  EXPECT_EQ(rope.session.state(), State::ready);
+  EXPECT_EQ(rope.reports, 1);
+  EXPECT_EQ(rope.session.report().version, "7.0.15");
+  EXPECT_FALSE(rope.session.report().epoch.empty());
+  EXPECT_TRUE(rope.session.report().faults.empty());
+  EXPECT_EQ(rope.sent, (std::vector<std::string>{"CLIENT SETNAME", "SELECT 0", "SCRIPT LOAD",
+                                                 "SCRIPT LOAD", "INFO", "EVALSHA"}));
+}
+
+TEST(RedisSession, DecidesWhatTheStoreDecided) {
+  Rope rope;
+  rope.open();
+  const Rule rule(1, 2);
+  for (const bool allowed : {true, true, false}) {
+    const Counter counter = rule.take();
+    const auto token = rope.ask({&counter, 1});
+    rope.exchange();
+    EXPECT_EQ(rope.answers[token].times, 1);
+    EXPECT_TRUE(rope.answers[token].decided);
+    EXPECT_EQ(rope.answers[token].allowed, allowed);
+  }
+  ASSERT_EQ(rope.votes.size(), 3u);
+  for (const Vote& vote : rope.votes) EXPECT_FALSE(vote.failed);
+}
+
+TEST(RedisSession, MatchesRepliesInOrderAndLateOnesNeverShift) {
+  Rope rope;
+  rope.open();
+  const Rule first(1, 1);
+  const Rule second(2, 5);
+  const Counter a = first.take();
+  const Counter b = second.take(3);
+  const auto late = rope.ask({&a, 1}, 10ms);
+  rope.execute();
+  rope.clock.advance(10ms);
+  rope.session.sweep(rope.now());
+  EXPECT_EQ(rope.answers[late].error, "(deadline)");
+  const auto next = rope.ask({&b, 1});
+  rope.execute();
+  rope.deliver();
+  // The first reply belongs to the first ask, though that was answered already.
+  EXPECT_EQ(rope.answers[late].times, 1);
+  ASSERT_EQ(rope.late, (std::vector<std::uint64_t>{late}));
+  EXPECT_TRUE(rope.late_allowed[0]);
+  ASSERT_TRUE(rope.answers[next].decided);
+  EXPECT_EQ(rope.answers[next].counters[0].finding.step.remaining, 2u);
+}
+
+TEST(RedisSession, VotesOnceByTheReplyOrByItsOwnDeadline) {
+  Rope rope;
+  rope.open();
+  const Rule rule(1, 100);
+  const Counter counter = rule.take();
+  // A caller that grants 1 ms says nothing about a store that takes 2.
+  const auto hasty = rope.ask({&counter, 1}, 1ms);
+  rope.execute();
+  rope.clock.advance(2ms);
+  rope.session.sweep(rope.now());
+  EXPECT_EQ(rope.answers[hasty].error, "(deadline)");
+  EXPECT_TRUE(rope.votes.empty());
+  rope.deliver();
+  ASSERT_EQ(rope.votes.size(), 1u);
+  EXPECT_FALSE(rope.votes[0].failed);
+  EXPECT_EQ(rope.votes[0].latency, 2ms);
+  // Though every caller grants less than our deadline, silence beyond it is a failure.
+  rope.ask({&counter, 1}, 1ms);
+  rope.execute();
+  rope.clock.advance(20ms);
+  rope.session.sweep(rope.now());
+  ASSERT_EQ(rope.votes.size(), 2u);
+  EXPECT_TRUE(rope.votes[1].failed);
+  rope.deliver();
+  EXPECT_EQ(rope.votes.size(), 2u);
+}
+
+TEST(RedisSession, LoadsALostScriptOnceForAWholePipelineAndChargesNothingTwice) {
+  Rope rope;
+  rope.open();
+  const Rule rule(1, 100);
+  const Counter counter = rule.take();
+  rope.redis.execute({"SCRIPT", "FLUSH"});
+  rope.sent.clear();
+  for (int i = 0; i < 20; ++i) rope.ask({&counter, 1});
+  rope.exchange();
+  for (std::uint64_t token = 1; token <= 20; ++token) {
+    EXPECT_TRUE(rope.answers[token].allowed) << rope.answers[token].error;
+  }
+  EXPECT_EQ(std::count(rope.sent.begin(), rope.sent.end(), "EVAL"), 1);
+  EXPECT_EQ(std::count(rope.sent.begin(), rope.sent.end(), "EVALSHA"), 20 + 19);
+  const auto probe = [&] {
+    const Counter look = rule.take(0);
+    const auto token = rope.ask({&look, 1});
+    rope.exchange();
+    return rope.answers[token].counters[0].finding.step.remaining;
+  };
+  EXPECT_EQ(probe(), 80u);
+  for (const Vote& vote : rope.votes) EXPECT_FALSE(vote.failed);
+}
+
+TEST(RedisSession, AsksAgainWhereTheStoresClockRanAhead) {
+  Rope rope;
+  rope.open();
+  const Rule rule(1, 10);
+  const Counter counter = rule.take();
+  rope.store_ahead = 1s;  // a failover to a host whose clock is a second ahead
+  const auto token = rope.ask({&counter, 1});
+  rope.exchange();
+  EXPECT_TRUE(rope.answers[token].allowed);
+  EXPECT_EQ(rope.answers[token].counters[0].finding.step.remaining, 9u);
+  EXPECT_EQ(rope.clock_sets, 1);
+  ASSERT_EQ(rope.votes.size(), 1u);
+  EXPECT_FALSE(rope.votes[0].failed);
+}
+
+TEST(RedisSession, ChargesNothingOnceTheCallerHasLeft) {
+  Rope rope;
+  rope.open();
+  const Rule rule(1, 10);
+  const Counter counter = rule.take();
+  const auto token = rope.ask({&counter, 1}, 10ms);
+  rope.clock.advance(15ms);
+  rope.session.sweep(rope.now());
+  rope.exchange();  // the server was slow to read it
+  EXPECT_EQ(rope.answers[token].error, "(deadline)");
+  EXPECT_TRUE(rope.late.empty());
+  const Counter look = rule.take(0);
+  const auto probe = rope.ask({&look, 1});
+  rope.exchange();
+  EXPECT_EQ(rope.answers[probe].counters[0].finding.step.remaining, 10u);
+}
+
+TEST(RedisSession, SendsTheWindowsAgainWhereTheyWereThoseOfAnotherTime) {
+  Rope rope;
+  rope.open();
+  const Rule rule(1, 10, Algorithm::fixed_window, 1s);
+  const Counter counter = rule.take();
+  rope.store_ahead = -10s;
+  const auto token = rope.ask({&counter, 1});
+  rope.exchange();
+  EXPECT_TRUE(rope.answers[token].allowed);
+}
+
+TEST(RedisSession, AnswersEverythingWhenTheConnectionIsLost) {
+  Rope rope;
+  rope.open();
+  const Rule rule(1, 10);
+  const Counter counter = rule.take();
+  for (int i = 0; i < 3; ++i) rope.ask({&counter, 1});
+  rope.session.closed(row_of(LocalFault::reset), rope.now());
+  for (std::uint64_t token = 1; token <= 3; ++token) {
+    EXPECT_EQ(rope.answers[token].error, "(connection reset)");
+    EXPECT_EQ(rope.answers[token].times, 1);
+  }
+  EXPECT_EQ(rope.unknown, 3u);
+  EXPECT_EQ(rope.votes.size(), 3u);
+  const auto token = rope.ask({&counter, 1});
+  EXPECT_EQ(rope.answers[token].error, "(not connected)");
+}
+
+TEST(RedisSession, BoundsWhatIsInFlight) {
+  SessionOptions options;
+  options.max_in_flight = 8;
+  Rope rope(options);
+  rope.open();
+  const Rule rule(1, 100);
+  const Counter counter = rule.take();
+  for (int i = 0; i < 20; ++i) rope.ask({&counter, 1}, 5ms);
+  EXPECT_EQ(rope.session.in_flight(), 8u);
+  EXPECT_EQ(rope.answers[9].error, "(saturated)");
+  // Answered or not, what is in flight is: a silent server cannot make us remember more.
+  rope.clock.advance(5ms);
+  rope.session.sweep(rope.now());
+  EXPECT_EQ(rope.answers[1].error, "(deadline)");
+  const auto token = rope.ask({&counter, 1});
+  EXPECT_EQ(rope.answers[token].error, "(saturated)");
+}
+
+TEST(RedisSession, GivesUpAConnectionThatHangs) {
+  Rope rope;
+  rope.open();
+  const Rule rule(1, 100);
+  const Counter counter = rule.take();
+  rope.ask({&counter, 1});
+  rope.clock.advance(499ms);
+  rope.session.sweep(rope.now());
+  EXPECT_EQ(rope.session.state(), State::ready);
+  ASSERT_TRUE(rope.session.next_event().has_value());
+  EXPECT_EQ(*rope.session.next_event(), rope.now() + 1ms);
+  rope.clock.advance(1ms);
+  rope.session.sweep(rope.now());
+  EXPECT_EQ(rope.session.state(), State::failed);
+  EXPECT_EQ(rope.session.failure().pattern, "(hung)");
+}
+
+TEST(RedisSession, ReleasesAllThatWaitWithoutAVote) {
+  Rope rope;
+  rope.open();
+  const Rule rule(1, 100);
+  const Counter counter = rule.take();
+  for (int i = 0; i < 3; ++i) rope.ask({&counter, 1});
+  rope.execute();
+  rope.session.release_waiting(rope.now());
+  for (std::uint64_t token = 1; token <= 3; ++token) {
+    EXPECT_EQ(rope.answers[token].error, "(released)");
+  }
+  EXPECT_TRUE(rope.votes.empty());
+  rope.deliver();
+  EXPECT_EQ(rope.late.size(), 3u);
+  EXPECT_EQ(rope.votes.size(), 3u);
+}
+
+// Every reply that is not one: unavailable, never "under the limit".
+TEST(RedisSession, TakesNonsenseForAFailure) {
+  for (const char* nonsense :
+       {"$-1\r\n", ":1\r\n", "+OK\r\n", "$2\r\nOK\r\n", "*0\r\n", "*-1\r\n", "*2\r\n:1\r\n:2\r\n",
+        "*3\r\n$1\r\na\r\n$1\r\n0\r\n:1\r\n", "*3\r\n$10\r\n1700000000\r\n$1\r\n0\r\n:7\r\n",
+        "*3\r\n$10\r\n1700000000\r\n$7\r\n1000000\r\n:1\r\n",
+        "*4\r\n$1\r\n1\r\n$1\r\n0\r\n$-1\r\n:0\r\n",
+        "*4\r\n$1\r\n1\r\n$1\r\n0\r\n$1\r\nx\r\n:1\r\n", "*3\r\n$1\r\n1\r\n$1\r\n0\r\n$-1\r\n",
+        "*1\r\n*1\r\n:1\r\n", "$33\r\n012345678901234567890123456789012\r\n",
+        "HTTP/1.1 200 OK\r\n"}) {
+    Rope rope;
+    rope.open();
+    rope.replies["EVALSHA"] = nonsense;
+    const Rule rule(1, 100);
+    const Counter counter = rule.take();
+    const auto token = rope.ask({&counter, 1});
+    rope.exchange();
+    EXPECT_EQ(rope.session.state(), State::failed) << nonsense;
+    rope.session.closed(rope.session.failure(), rope.now());
+    EXPECT_FALSE(rope.answers[token].decided) << nonsense;
+    EXPECT_EQ(rope.answers[token].error, "(malformed reply)") << nonsense;
+    ASSERT_EQ(rope.votes.size(), 1u) << nonsense;
+    EXPECT_TRUE(rope.votes[0].failed) << nonsense;
+  }
+}
+
+TEST(RedisSession, AnswersEveryErrorOfTheTableByItsRow) {
+  for (const ErrorRow& row : error_table()) {
+    if (row.pattern.starts_with("(") || row.error_class == ErrorClass::noscript) continue;
+    Rope rope;
+    rope.open();
+    const bool is_code =
+        !row.pattern.empty() &&
+        row.pattern.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ") == std::string_view::npos;
+    rope.replies["EVALSHA"] =
+        (is_code ? "-" : "-ERR ") + std::string(row.pattern) + " and so on\r\n";
+    const Rule rule(1, 100);
+    const Counter counter = rule.take();
+    const auto token = rope.ask({&counter, 1});
+    rope.exchange();
+    EXPECT_EQ(rope.answers[token].times, 1) << row.pattern;
+    EXPECT_FALSE(rope.answers[token].decided) << row.pattern;
+    ASSERT_EQ(rope.votes.size(), 1u) << row.pattern;
+    const bool redirected = row.error_class == ErrorClass::redirected;
+    EXPECT_EQ(rope.answers[token].error, redirected ? "(redirected)" : row.pattern);
+    EXPECT_EQ(rope.votes[0].failed, redirected || row.votes) << row.pattern;
+    const bool replaced = row.action == ErrorAction::reconnect ||
+                          row.action == ErrorAction::resolve_again ||
+                          row.action == ErrorAction::reload_credentials;
+    EXPECT_EQ(rope.session.state() == State::failed, replaced) << row.pattern;
+  }
+}
+
+TEST(RedisSession, ReadsARefusedPasswordAgainOnceAConnection) {
+  Rope rope;
+  rope.replies["AUTH"] = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
+  rope.replies["CLIENT"] = rope.replies["SELECT"] = "-NOAUTH Authentication required.\r\n";
+  rope.open({"weir", "old"});
+  EXPECT_TRUE(rope.session.wants_credentials());
+  EXPECT_EQ(rope.session.state(), State::greeting);
+  rope.session.retry_credentials({"weir", "older"}, rope.now());
+  rope.exchange();
+  EXPECT_FALSE(rope.session.wants_credentials());
+  EXPECT_EQ(rope.session.state(), State::failed);
+  EXPECT_EQ(rope.session.failure().pattern, "WRONGPASS");
+  rope.session.closed(rope.session.failure(), rope.now());
+
+  rope.session.opened({"weir", "old"}, rope.now());
+  rope.exchange();
+  rope.replies.clear();
+  rope.session.retry_credentials({"weir", "new"}, rope.now());
+  rope.exchange();
+  EXPECT_EQ(rope.session.state(), State::ready);
+}
+
+TEST(RedisSession, RefusesAServerThatCannotHoldCounters) {
+  {
+    Rope rope;
+    rope.replies["INFO"] = "$32\r\nredis_version:7.0.15\r\nrole:slave\r\n";
+    rope.open();
+    EXPECT_EQ(rope.session.failure().pattern, "(replica)");
+  }
+  {
+    Rope rope;
+    rope.redis.fail_writes_with("MISCONF Redis is configured to save RDB snapshots");
+    rope.open();
+    EXPECT_EQ(rope.session.state(), State::failed);
+    EXPECT_EQ(rope.session.failure().pattern, "MISCONF");
+  }
+  {
+    Rope rope;
+    rope.replies["INFO"] = "$20\r\nredis_version:4.0.1\n\r\n";
+    rope.open();
+    EXPECT_EQ(rope.session.failure().pattern, "(self-test failed)");
+    EXPECT_NE(rope.session.failure_text().find("4.0.1"), std::string::npos);
+  }
+}
+
+TEST(RedisSession, TellsWhatTheStoreHasAlreadyDecided) {
+  Rope rope;
+  const std::string info =
+      "redis_version:7.0.15\r\nrole:master\r\nmaxmemory:1000000\r\nmaxmemory_policy:allkeys-"
+      "lru\r\n";
+  rope.replies["INFO"] = "$" + std::to_string(info.size()) + "\r\n" + info + "\r\n";
+  rope.store_ahead = 3s;
+  rope.open();
+  EXPECT_EQ(rope.session.state(), State::ready);
+  ASSERT_EQ(rope.session.report().faults.size(), 2u);
+  EXPECT_NE(rope.session.report().faults[0].text.find("allkeys-lru"), std::string::npos);
+  EXPECT_NE(rope.session.report().faults[1].text.find("3000 ms ahead"), std::string::npos);
+  EXPECT_EQ(rope.session.report().skew, 3s);
+}
+
+TEST(RedisSession, ProbesWithTheSelfTest) {
+  Rope rope;
+  rope.open();
+  const std::string epoch = rope.session.report().epoch;
+  int answered = 0;
+  const auto handler = [&](const ErrorRow* error, const StoreReport* report) {
+    ++answered;
+    ASSERT_EQ(error, nullptr);
+    EXPECT_EQ(report->epoch, epoch);
+  };
+  rope.session.probe(rope.now() + 20ms, handler, rope.now());
+  rope.redis.execute({"SCRIPT", "FLUSH"});
+  rope.exchange();
+  EXPECT_EQ(answered, 1);
+  // Another epoch: the data were lost.
+  rope.redis.execute({"FLUSHALL"});
+  rope.session.probe(
+      rope.now() + 20ms,
+      [&](const ErrorRow*, const StoreReport* report) {
+        ++answered;
+        EXPECT_NE(report->epoch, epoch);
+      },
+      rope.now());
+  rope.exchange();
+  EXPECT_EQ(answered, 2);
+  // Silence is a failure, and the reply that comes after all belongs to no later probe.
+  std::string said;
+  const auto keep = [&](const ErrorRow* error, const StoreReport*) {
+    said = error != nullptr ? error->pattern : "";
+  };
+  rope.session.probe(rope.now() + 20ms, keep, rope.now());
+  rope.execute();
+  rope.clock.advance(20ms);
+  rope.session.sweep(rope.now());
+  EXPECT_EQ(said, "(deadline)");
+  rope.deliver();
+  rope.session.probe(rope.now() + 20ms, keep, rope.now());
+  rope.exchange();
+  EXPECT_EQ(said, "");
+  EXPECT_EQ(rope.session.state(), State::ready);
+}
+
+}  // namespace
+}  // namespace weir::store::redis

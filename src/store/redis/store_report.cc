@@ -1,0 +1,129 @@
+#include "store/redis/store_report.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "store/redis/byte_codec.h"
+
+namespace weir::store::redis {
+namespace {
+
+template <class Number>
+std::optional<Number> number_in(std::string_view text) {
+  Number value = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (fault != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+void read_field(std::string_view name, std::string_view value, StoreReport& report) {
+  if (name == "redis_version" && report.version.empty()) report.version = value;
+  if (name == "valkey_version") report.version = "Valkey " + std::string(value);
+  if (name == "run_id") report.run_id = value;
+  if (name == "role") report.replica = value != "master";
+  if (name == "loading") report.loading = value == "1";
+  if (name == "cluster_enabled") report.cluster = value == "1";
+  if (name == "redis_mode") report.cluster = report.cluster || value == "cluster";
+  if (name == "maxmemory") report.maxmemory = number_in<std::uint64_t>(value).value_or(0);
+  if (name == "maxmemory_policy") report.maxmemory_policy = value;
+  if (name == "connected_slaves") report.replicas = number_in<std::uint32_t>(value);
+}
+
+// "7.0.15" and "Valkey 8.0.1" against "5.0", by their first number.
+bool too_old(std::string_view version) {
+  const std::size_t at = version.find_first_of("0123456789");
+  if (at == std::string_view::npos) return false;
+  int major = 0;
+  std::from_chars(version.data() + at, version.data() + version.size(), major);
+  return major < 5;
+}
+
+std::string milliseconds(Nanos length) {
+  return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(length).count()) +
+         " ms";
+}
+
+}  // namespace
+
+bool StoreReport::fatal() const {
+  return std::any_of(faults.begin(), faults.end(),
+                     [](const StoreFault& fault) { return fault.severity == Severity::fatal; });
+}
+
+bool read_info(const Reply& reply, StoreReport& report) {
+  if (reply.root().type != ReplyType::string) return false;
+  std::string_view rest = reply.text(reply.root());
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    const std::size_t colon = line.find(':');
+    if (colon != std::string_view::npos) {
+      read_field(line.substr(0, colon), line.substr(colon + 1), report);
+    }
+  }
+  return !report.version.empty();
+}
+
+bool read_self_test(const Reply& reply, std::string_view token, Nanos expiry, StoreReport& report,
+                    Instant& store_now) {
+  if (!reply.is_flat_array(6) || reply.at(3).type != ReplyType::integer) return false;
+  for (const std::size_t i :
+       {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{4}, std::size_t{5}}) {
+    if (reply.at(i).type != ReplyType::string) return false;
+  }
+  const auto seconds = number_in<std::int64_t>(reply.text(reply.at(0)));
+  const auto micros = number_in<std::int64_t>(reply.text(reply.at(1)));
+  if (!seconds || !micros || *seconds < 0 || *seconds >= std::int64_t{1} << 33 || *micros < 0 ||
+      *micros >= 1'000'000) {
+    return false;
+  }
+  store_now = Instant{Nanos{*seconds * kNanosInSecond + *micros * 1'000}};
+  report.epoch = reply.text(reply.at(4));
+  report.permission_fault = reply.text(reply.at(5));
+  report.probe_expiry = std::chrono::milliseconds(reply.at(3).integer);
+  if (!report.permission_fault.empty()) return true;
+  if (reply.text(reply.at(2)) != token) {
+    report.permission_fault = "the probe key was not read back as it was written";
+  } else if (report.probe_expiry <= Nanos{0} || report.probe_expiry > expiry) {
+    report.permission_fault = "the probe key did not keep its time to live";
+  }
+  return true;
+}
+
+void judge(StoreReport& report) {
+  report.faults.clear();
+  const auto say = [&](Severity severity, std::string text) {
+    report.faults.push_back({severity, std::move(text)});
+  };
+  if (report.replica) {
+    say(Severity::fatal, "this is a replica: a limit is never decided from one; name the primary");
+  }
+  if (report.loading) say(Severity::fatal, "it is still reading its data set");
+  if (!report.permission_fault.empty()) {
+    say(Severity::fatal, "a command that every limit needs fails: " + report.permission_fault +
+                             "; give the user the permission, or use another server");
+  }
+  if (too_old(report.version)) {
+    say(Severity::fatal, "version " + report.version + " is too old; at least " +
+                             std::string(kLeastVersion) + " is needed");
+  }
+  if (report.info_denied) {
+    say(Severity::warning,
+        "INFO is not permitted, so role, version and eviction policy are unknown; permit +info");
+  }
+  if (!report.maxmemory_policy.empty() && report.maxmemory_policy != "noeviction" &&
+      report.maxmemory > 0) {
+    say(Severity::warning,
+        "maxmemory-policy " + report.maxmemory_policy +
+            " deletes counters when memory is short, and with them what was used; set noeviction");
+  }
+  if (std::chrono::abs(report.skew) >= kSkewWorthSaying) {
+    say(Severity::warning, "its clock is " + milliseconds(std::chrono::abs(report.skew)) +
+                               (report.skew > Nanos{0} ? " ahead of" : " behind") +
+                               " this host's; limits follow the store's");
+  }
+}
+
+}  // namespace weir::store::redis

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/redis/reply_reader.h"
+#include "weir/clock.h"
+
+namespace weir::store::redis {
+
+enum class Severity : std::uint8_t {
+  fatal,    // no decision may come from this server
+  warning,  // limits hold less well than they should; said in lint, /store and the log
+};
+
+struct StoreFault {
+  Severity severity = Severity::warning;
+  std::string text;  // a sentence, with the way out
+};
+
+// What a server said of itself when it was connected to, and what follows from it.
+struct StoreReport {
+  std::string version;
+  std::string run_id;  // another one: another process, which may have lost data
+  std::string epoch;   // another one: the data were lost
+  bool replica = false;
+  bool cluster = false;
+  bool loading = false;
+  bool info_denied = false;  // the user may not ask for what is above and below
+  std::uint64_t maxmemory = 0;
+  std::string maxmemory_policy;
+  std::optional<std::uint32_t> replicas;
+  Nanos skew{0};                 // the store's clock less ours
+  Nanos probe_expiry{0};         // what the probe key's time to live read back as
+  std::string permission_fault;  // the first command that the user may not run; empty: none
+  std::vector<StoreFault> faults;
+
+  bool fatal() const;
+};
+
+// The least version whose scripts replicate what they did and not what they were told.
+inline constexpr std::string_view kLeastVersion = "5.0";
+// From here on a clock is worth a word.
+inline constexpr Nanos kSkewWorthSaying = std::chrono::milliseconds(250);
+
+// Reads INFO into the report. False: not a reply of INFO.
+bool read_info(const Reply& reply, StoreReport& report);
+
+// Reads the reply of the self-test script, which was sent with `token` and probes for `expiry`.
+// Sets the store's time. False: not such a reply.
+bool read_self_test(const Reply& reply, std::string_view token, Nanos expiry, StoreReport& report,
+                    Instant& store_now);
+
+// Fills in `faults` from the rest.
+void judge(StoreReport& report);
+
+}  // namespace weir::store::redis
