@@ -16,8 +16,7 @@ store::LocalAnswer ScriptStore::decide(std::span<const store::Counter> counters,
   AskOptions options;
   options.now = now;
   options.loaded_at = Instant{std::chrono::milliseconds(counters[0].generation)};
-  // The test's clock stands still while the server's runs: nothing may expire meanwhile.
-  options.expiry_margin_ms = 3'600'000;
+  options.expiry_margin_ms = expiry_margin_ms_;
   const AskTimes times{.not_after = Instant{std::chrono::hours(24 * 365 * 100)}, .estimate = now};
   std::string bytes;
   const AskForm form = append_ask(counters, options, times, keys_, true, bytes);

@@ -20,7 +20,9 @@ class ScriptStore final : public store::LocalStore {
   // Runs one command at `now` and returns its reply as RESP bytes.
   using Execute = std::function<std::string(const std::vector<std::string>& command, Instant now)>;
 
-  explicit ScriptStore(Execute execute) : execute_(std::move(execute)) {}
+  // The test's clock stands still while a server's runs: by default nothing expires meanwhile.
+  explicit ScriptStore(Execute execute, std::uint32_t expiry_margin_ms = 3'600'000)
+      : execute_(std::move(execute)), expiry_margin_ms_(expiry_margin_ms) {}
 
   store::LocalAnswer decide(std::span<const store::Counter> counters, Instant now,
                             std::span<store::Finding> findings) noexcept override;
@@ -29,6 +31,7 @@ class ScriptStore final : public store::LocalStore {
  private:
   std::mutex mutex_;
   Execute execute_;
+  const std::uint32_t expiry_margin_ms_;
   store::redis::KeySpace keys_ = store::redis::KeySpace::make("weir", "").value();
   store::redis::ReplyReader reader_;
 };

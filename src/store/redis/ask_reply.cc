@@ -152,7 +152,7 @@ struct LogSummary {
     Step step;
     step.next.time_ns = at_ns;
     step.remaining = left();
-    step.reset_after_ns = last_ns == 0 ? 0 : until_over(last_ns);
+    step.reset_after_ns = last_ns == 0 || numbers->limit == 0 ? 0 : until_over(last_ns);
     if (ask > numbers->limit) {
       step.outcome = Outcome::never_fits;
     } else if (ask > step.remaining) {

@@ -34,6 +34,7 @@ constexpr ErrorRow kReplies[] = {
     {"no password is set", misconfigured, policy, true, "a password was sent and none is set"},
     {"without any password", misconfigured, policy, true, "a password was sent and none is set"},
     {"NOPERM", misconfigured, policy, true, "the user may not run a command or touch our keys"},
+    {"user executing the script", misconfigured, policy, true, "as NOPERM, inside a script"},
     {"CROSSSLOT", misconfigured, policy, true, "keys of one call in several slots"},
     {"unknown command", misconfigured, policy, true, "renamed, disabled, or not Redis"},
     {"DENIED", misconfigured, policy, true, "protected mode"},

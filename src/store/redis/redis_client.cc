@@ -1,6 +1,7 @@
 #include "store/redis/redis_client.h"
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
 namespace weir::store::redis {
@@ -14,7 +15,7 @@ RedisClient::RedisClient(ClientOptions options, KeySpace keys, Wire& wire, Clock
       clock_(clock),
       events_(events),
       session_(options_.session, std::move(keys), clock, events),
-      random_(options_.random_seed) {
+      random_(options_.random_seed ? *options_.random_seed : std::random_device{}()) {
   wire_.bind(this);
 }
 

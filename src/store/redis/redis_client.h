@@ -24,7 +24,7 @@ struct ClientOptions {
   std::size_t early_flush = 8;  // commands that are sent without waiting for the turn to end
   // Asked for at every connection, and again where it is refused: passwords rotate.
   std::function<Result<Credentials>()> credentials;
-  std::uint64_t random_seed = 1;
+  std::optional<std::uint64_t> random_seed;  // of the backoff; absent: drawn
 };
 
 struct ClientState {

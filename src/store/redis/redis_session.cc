@@ -1,6 +1,7 @@
 #include "store/redis/redis_session.h"
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
 #include "store/local_store.h"
@@ -14,6 +15,11 @@ namespace {
 // How often an ask may be put again: each time the store has said that it did nothing.
 constexpr int kMostAttempts = 8;
 
+std::uint64_t drawn_seed() {
+  std::random_device device;
+  return std::uint64_t{device()} << 32 | device();
+}
+
 }  // namespace
 
 RedisSession::RedisSession(SessionOptions options, KeySpace keys, Clock& clock,
@@ -22,7 +28,7 @@ RedisSession::RedisSession(SessionOptions options, KeySpace keys, Clock& clock,
       keys_(std::move(keys)),
       clock_(clock),
       events_(events),
-      random_(options_.random_seed) {}
+      random_(options_.random_seed ? *options_.random_seed : drawn_seed()) {}
 
 RedisSession::~RedisSession() = default;
 

@@ -34,7 +34,8 @@ struct SessionOptions {
   std::size_t max_in_flight = 4096;  // asks whose reply has not come, answered or not
   // A reply that takes longer means that the connection is dead: it is replaced.
   Nanos hang_after{std::chrono::milliseconds(500)};
-  std::uint64_t random_seed = 1;
+  // Absent: drawn from the machine, as it must be where two workers are not to agree by chance.
+  std::optional<std::uint64_t> random_seed;
 };
 
 // How an ask went for the store, told once for each: what its breaker counts.

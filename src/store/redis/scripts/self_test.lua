@@ -9,7 +9,7 @@ local fault = ''
 local function try(...)
   local v = redis.pcall(...)
   if type(v) == 'table' and v.err then
-    if fault == '' then fault = v.err end
+    if fault == '' then fault = v.err .. ' (' .. (...) .. ')' end
     return false
   end
   return v
