@@ -85,7 +85,7 @@ void CommandLine::add_lint() {
 }
 
 void CommandLine::add_serve() {
-  serve_verb = verb(app, "serve", "Answer checks over HTTP");
+  serve_verb = verb(app, "serve", "Answer checks over HTTP and gRPC");
   serve_verb->add_option("POLICY", serve.policy, "Policy file; weir.yaml where none is named")
       ->type_name("");
   serve_verb
@@ -98,6 +98,17 @@ void CommandLine::add_serve() {
       ->add_option("--admin-token-file", serve.admin_token_file,
                    "File with the token that changes need; also WEIR_ADMIN_TOKEN")
       ->type_name("FILE");
+  serve_verb
+      ->add_option("--tls-cert", serve.tls_cert,
+                   "Certificate chain (PEM); HTTP and gRPC then speak TLS")
+      ->type_name("FILE");
+  serve_verb->add_option("--tls-key", serve.tls_key, "Its private key (PEM)")->type_name("FILE");
+  serve_verb
+      ->add_option("--tls-client-ca", serve.tls_client_ca,
+                   "Clients must show a certificate of one of these authorities (PEM)")
+      ->type_name("FILE");
+  serve_verb->add_option("--tls", serve.tls_doors, "Doors that speak TLS, of http, grpc and admin")
+      ->type_name("DOORS");
   serve_verb->add_option("--store", serve.store, kStoreHelp)->type_name("URL");
   serve_verb->add_option("--lanes", serve.lanes, "Threads that serve; one a core where not given")
       ->type_name("N");

@@ -1,5 +1,8 @@
 #include "cli/serve.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "cli/number.h"
 #include "cli/open_policy.h"
 #include "policy/duration.h"
@@ -10,6 +13,36 @@ namespace {
 
 constexpr std::uint64_t kMaxLanes = 256;
 
+// Returns what is wrong with the words about TLS, if anything.
+std::optional<std::string> read_tls(const ServeCommand& command, server::ServeTls& tls) {
+  tls.cert_file = command.tls_cert;
+  tls.key_file = command.tls_key;
+  tls.client_ca_file = command.tls_client_ca;
+  if (tls.cert_file.empty() != tls.key_file.empty()) {
+    return std::string("--tls-cert and --tls-key go together");
+  }
+  if (tls.cert_file.empty() && !(tls.client_ca_file.empty() && command.tls_doors.empty())) {
+    return std::string("--tls-client-ca and --tls need --tls-cert and --tls-key");
+  }
+  if (command.tls_doors.empty()) return std::nullopt;
+  tls.http = tls.grpc = tls.admin = false;
+  std::string_view rest = command.tls_doors;
+  while (!rest.empty()) {
+    const std::string_view door = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), door.size() + 1));
+    bool* const which = door == "http"    ? &tls.http
+                        : door == "grpc"  ? &tls.grpc
+                        : door == "admin" ? &tls.admin
+                                          : nullptr;
+    if (which == nullptr) {
+      return "--tls is '" + command.tls_doors +
+             "'; it must be one or more of http, grpc and admin, with commas between";
+    }
+    *which = true;
+  }
+  return std::nullopt;
+}
+
 // Returns what is wrong with the words, if anything.
 std::optional<std::string> read(const ServeCommand& command, server::ServeOptions& options) {
   const auto address = [](const std::string& given, std::string& option) {
@@ -19,6 +52,7 @@ std::optional<std::string> read(const ServeCommand& command, server::ServeOption
   address(command.grpc, options.grpc);
   address(command.admin, options.admin);
   options.admin_token_file = command.admin_token_file;
+  if (auto fault = read_tls(command, options.tls)) return fault;
   if (!command.lanes.empty()) {
     const auto lanes = parse_number(command.lanes);
     if (!lanes || *lanes == 0 || *lanes > kMaxLanes) {

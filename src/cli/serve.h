@@ -14,6 +14,10 @@ struct ServeCommand {
   std::string grpc;
   std::string admin;
   std::string admin_token_file;
+  std::string tls_cert;
+  std::string tls_key;
+  std::string tls_client_ca;
+  std::string tls_doors;
   std::string lanes;
   std::string drain_delay;
   std::string drain_grace;

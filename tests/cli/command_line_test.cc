@@ -49,6 +49,22 @@ struct Case {
   std::string err;
 };
 
+TEST_F(CommandLine, SaysWhatIsWrongAboutTls) {
+  const auto serve = [this](std::vector<std::string> words) {
+    words.insert(words.begin(), {"serve", "weir.yaml"});
+    return asked(std::move(words));
+  };
+  const auto half = serve({"--tls-cert", "cert.pem"});
+  EXPECT_EQ(half.exit_code, 2);
+  EXPECT_THAT(half.err, HasSubstr("--tls-cert and --tls-key go together"));
+  const auto none = serve({"--tls", "grpc"});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_THAT(none.err, HasSubstr("--tls-cert and --tls-key"));
+  const auto odd = serve({"--tls-cert", "c", "--tls-key", "k", "--tls", "grpc,smtp"});
+  EXPECT_EQ(odd.exit_code, 2);
+  EXPECT_THAT(odd.err, HasSubstr("'grpc,smtp'; it must be one or more of http, grpc and admin"));
+}
+
 TEST_F(CommandLine, AnswersAsTheTableSays) {
   const std::vector<Case> cases = {
       {{"--version"}, 0, "weir " + std::string(kVersion) + "\n", ""},
