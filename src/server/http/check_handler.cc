@@ -1,6 +1,7 @@
 #include "server/http/check_handler.h"
 
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "server/lane.h"
@@ -11,7 +12,8 @@ namespace weir::server::http {
 struct CheckHandler::Call {
   Lane& lane;
   Decision decision;
-  bool asking = false;    // check_async has not returned; the lane's thread alone looks at it
+  std::thread::id asker;
+  bool asking = false;    // check_async has not returned; the asker alone looks at it
   bool answered = false;  // before it returned
   std::optional<Later> later;
 
@@ -19,7 +21,7 @@ struct CheckHandler::Call {
 
   void done(Decision found) {
     decision = std::move(found);
-    if (lane.in_thread() && asking) {
+    if (std::this_thread::get_id() == asker && asking) {
       answered = true;
       return;
     }
@@ -51,6 +53,7 @@ void CheckHandler::check(Exchange& exchange) {
   }
   if (spare_ == nullptr) spare_ = std::make_unique<Call>(lane_);
   Call* const call = spare_.release();
+  call->asker = std::this_thread::get_id();
   call->asking = true;
   call->answered = false;
   guard_.check_async(body_.route, body_.descriptors, CheckOptions{.cost = body_.cost},

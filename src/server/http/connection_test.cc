@@ -410,6 +410,18 @@ TEST(HttpConnection, TurnsAwayWithAReason) {
   EXPECT_EQ(rig.rejected("connections"), "1");
 }
 
+TEST(HttpConnection, EndsWithAClientThatTakesItsAnswersInPieces) {
+  for (std::size_t window = 1; window < 400; window += 7) {
+    Rig rig;
+    rig.client.window = window;
+    rig.stream->feed(get("/1") + get("/2"));
+    rig.stream->take(1 << 20);
+    EXPECT_THAT(rig.client.received, EndsWith("GET /2 "));
+    rig.stream->end();
+    EXPECT_TRUE(rig.gone()) << window;
+  }
+}
+
 TEST(HttpConnection, GivesLargeBuffersBack) {
   Rig rig;
   rig.stream->feed("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\n\r\n" +
