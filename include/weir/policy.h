@@ -60,7 +60,8 @@ struct RouteSpec {
 // Threads:     safe to share.
 class Policy {
  public:
-  // Reads a native policy file. All faults of the file come together, one a line.
+  // Reads a native policy file, a file of Envoy's rate limit service, or a directory of these. All
+  // faults come together, one a line.
   // Errors:      invalid_argument (the file is wrong), not_found (cannot be read).
   static Result<Policy> load(const std::string& path);
   // As load(), of text in memory; `name` stands for the file in messages.
@@ -72,6 +73,10 @@ class Policy {
 
   // The same policy on another store: what --store and WEIR_STORE do.
   Result<Policy> with_store(std::string_view url) const;
+
+  // The same policy, where `protects` decides for domains of Envoy-style files that do not say
+  // themselves what happens without the store: what --protects does.
+  Policy with_protects(Protects protects) const;
 
   const policy::Model& model() const noexcept { return *model_; }
   explicit Policy(std::shared_ptr<const policy::Model> model) : model_(std::move(model)) {}

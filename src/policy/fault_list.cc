@@ -27,12 +27,10 @@ std::string Fault::text() const {
 namespace weir::policy {
 
 void FaultList::push(Fault fault) {
-  failed_ = failed_ || !fault.warning;
-  if (faults_.size() >= kMaxFaults) {
+  if (++(fault.warning ? warnings_ : count_) > kMaxFaults)
     ++left_out_;
-    return;
-  }
-  faults_.push_back(std::move(fault));
+  else
+    faults_.push_back(std::move(fault));
 }
 
 void FaultList::add(const YamlNode& at, std::string_view field, std::string problem,
@@ -59,9 +57,14 @@ void FaultList::add(int line, int column, std::string_view field, std::string_vi
 
 void FaultList::warn(const YamlNode& at, std::string_view field, std::string problem,
                      std::string allowed) {
+  warn(at.line, at.column, field, std::move(problem), std::move(allowed));
+}
+
+void FaultList::warn(int line, int column, std::string_view field, std::string problem,
+                     std::string allowed) {
   push(Fault{.file = file_,
-             .line = at.line,
-             .column = at.column,
+             .line = line,
+             .column = column,
              .field = std::string(field),
              .value = {},
              .problem = std::move(problem),
@@ -77,7 +80,7 @@ std::vector<Fault> FaultList::sorted() const {
   if (left_out_ > 0)
     out.push_back(Fault{.file = file_,
                         .problem = "and " + std::to_string(left_out_) + " more of them",
-                        .warning = !failed_});
+                        .warning = !failed()});
   return out;
 }
 

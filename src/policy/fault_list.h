@@ -10,7 +10,8 @@ namespace weir::policy {
 
 struct YamlNode;
 
-// Most faults that one file reports; after these one line says that there are more.
+// Most faults, and most warnings, that one file reports; after these one line says that there are
+// more.
 inline constexpr std::size_t kMaxFaults = 100;
 
 // Collects the faults of one file. A problem reads on after the value it is about:
@@ -29,10 +30,13 @@ class FaultList {
            std::string problem, std::string allowed = {});
   void warn(const YamlNode& at, std::string_view field, std::string problem,
             std::string allowed = {});
+  void warn(int line, int column, std::string_view field, std::string problem,
+            std::string allowed = {});
 
   // Whether something stands against loading. Warnings do not.
-  bool failed() const { return failed_; }
-  std::size_t size() const { return faults_.size() + left_out_; }
+  bool failed() const { return count_ > 0; }
+  // How many stand against loading.
+  std::size_t count() const { return count_; }
   const std::string& file() const { return file_; }
   // Every fault, by place.
   std::vector<Fault> sorted() const;
@@ -43,7 +47,8 @@ class FaultList {
   std::string file_;
   std::vector<Fault> faults_;
   std::size_t left_out_ = 0;
-  bool failed_ = false;
+  std::size_t count_ = 0;
+  std::size_t warnings_ = 0;
 };
 
 // The texts of those faults that are no warnings, one a line.

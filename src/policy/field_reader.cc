@@ -1,5 +1,6 @@
 #include "policy/field_reader.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "policy/duration.h"
@@ -54,8 +55,18 @@ std::string indexed(std::string_view path, std::size_t index) {
 
 MapReader::MapReader(FaultList& faults, const Value& at, std::string_view what,
                      std::initializer_list<std::string_view> known)
-    : faults_(faults), at_(at) {
+    : MapReader(faults, at, what, known, {}) {
+  null_is_absent_ = false;
+}
+
+MapReader::MapReader(FaultList& faults, const Value& at, std::string_view what,
+                     std::initializer_list<std::string_view> known,
+                     const std::vector<std::string_view>& elsewhere)
+    : faults_(faults), at_(at), null_is_absent_(true) {
   const std::vector<std::string_view> fields(known);
+  const auto among = [](const std::vector<std::string_view>& words, std::string_view word) {
+    return std::find(words.begin(), words.end(), word) != words.end();
+  };
   if (!at.node->is_map()) {
     faults_.add(*at.node, at.path, std::string(kind_of(*at.node)) + ", not " + std::string(what),
                 "the fields " + one_of(fields));
@@ -63,9 +74,12 @@ MapReader::MapReader(FaultList& faults, const Value& at, std::string_view what,
   }
   map_ = at.node;
   for (const auto& [key, value] : map_->fields) {
-    bool found = false;
-    for (const std::string_view field : fields) found = found || key->text == field;
-    if (found) continue;
+    if (among(fields, key->text)) continue;
+    if (among(elsewhere, key->text)) {
+      faults_.warn(*key, joined(at.path, key->text),
+                   "means nothing in " + std::string(what) + "; nobody reads it");
+      continue;
+    }
     const std::string_view meant = nearest(key->text, fields);
     faults_.add_silent(*key, joined(at.path, key->text),
                        "is no field of " + std::string(what) +
@@ -83,6 +97,7 @@ std::optional<Value> MapReader::get(std::string_view field) {
   for (const auto& [key, value] : map_->fields) {
     if (key->text != field) continue;
     if (value->kind != YamlNode::Kind::null) return Value{value, path_of(field)};
+    if (null_is_absent_) return std::nullopt;
     faults_.add_silent(*key, path_of(field), "has no value", "a value, or the line left out");
     return std::nullopt;
   }

@@ -27,6 +27,11 @@ class MapReader {
   // field is absent.
   MapReader(FaultList& faults, const Value& at, std::string_view what,
             std::initializer_list<std::string_view> known);
+  // As other readers are: fields of `elsewhere` that mean nothing here are a warning, and a field
+  // without a value is absent.
+  MapReader(FaultList& faults, const Value& at, std::string_view what,
+            std::initializer_list<std::string_view> known,
+            const std::vector<std::string_view>& elsewhere);
 
   // The value of a field; absent where the map has none, or nothing is written after its colon
   // (which is a fault).
@@ -40,6 +45,7 @@ class MapReader {
   FaultList& faults_;
   Value at_;
   const YamlNode* map_ = nullptr;
+  bool null_is_absent_ = false;
 };
 
 std::string joined(std::string_view path, std::string_view field);

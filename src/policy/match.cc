@@ -23,6 +23,8 @@ std::string described(const Match& match, const std::string& method) {
 
 std::shared_ptr<const Matcher> Matcher::build(const Model& model) {
   auto out = std::make_shared<Matcher>();
+  for (std::uint32_t i = 0; i < model.domains.size(); ++i)
+    out->domains_.emplace(model.domains[i].name, i);
   for (std::uint32_t i = 0; i < model.routes.size(); ++i) {
     const Route& route = model.routes[i];
     out->names_.emplace(route.name, i);
@@ -58,6 +60,12 @@ void Matcher::insert(Host& host, const Match& match, std::uint32_t route) {
 std::optional<std::uint32_t> Matcher::by_name(std::string_view name) const noexcept {
   const auto found = names_.find(name);
   if (found == names_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::optional<std::uint32_t> Matcher::by_domain(std::string_view name) const noexcept {
+  const auto found = domains_.find(name);
+  if (found == domains_.end()) return std::nullopt;
   return found->second;
 }
 

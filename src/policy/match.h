@@ -24,8 +24,10 @@ class Matcher {
   // Requires: find_conflicts(model.routes) is empty.
   static std::shared_ptr<const Matcher> build(const Model& model);
 
-  // Both answer an index into Model::routes.
+  // These answer an index into Model::routes, but for by_domain().
   std::optional<std::uint32_t> by_name(std::string_view name) const noexcept;
+  // The place of an Envoy-style domain in Model::domains.
+  std::optional<std::uint32_t> by_domain(std::string_view name) const noexcept;
   // `method` in capitals; `host` in lower case, without port; `path` as normalise_path() gives it.
   std::optional<std::uint32_t> by_request(std::string_view method, std::string_view host,
                                           std::string_view path) const noexcept;
@@ -56,6 +58,7 @@ class Matcher {
                                              std::string_view path);
 
   TextMap<std::uint32_t> names_;
+  TextMap<std::uint32_t> domains_;
   TextMap<Host> hosts_;
   Host any_host_;
 };

@@ -1,103 +1,18 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <unordered_map>
 #include <vector>
 
-#include "limit/numbers.h"
-#include "policy/period.h"
+#include "policy/envoy/domain.h"
+#include "policy/route.h"
 #include "policy/source.h"
+#include "weir/clock.h"
 #include "weir/limits.h"
 
 namespace weir::policy {
-
-// Where something stands in a policy file; both count from 1, 0 where it has no place (built in
-// code).
-struct Place {
-  std::string file;
-  int line = 0;
-  int column = 0;
-};
-
-// A client or value that a rule leaves alone: an address block, or a literal value of the rule's
-// single source.
-struct Exemption {
-  std::string text;  // as written
-  // For address blocks: the network in IPv6 form (v4 mapped) and its prefix length on 128 bits.
-  std::optional<CidrBlock> block;
-};
-
-// Lets maps keyed by std::string be asked with a view, without building a string.
-struct TextHash {
-  using is_transparent = void;
-  std::size_t operator()(std::string_view text) const noexcept {
-    return std::hash<std::string_view>{}(text);
-  }
-};
-template <class T>
-using TextMap = std::unordered_map<std::string, T, TextHash, std::equal_to<>>;
-
-// One limit. Its counters belong to `identity`: the route (or its own name), `by`, period and
-// algorithm; never the limit's size, its place in the file, or a node.
-struct Rule {
-  std::string name;            // as reported: given, or made from the limit: "5 per minute by ip"
-  std::string identity_text;   // canonical and structural; see identity.h
-  std::uint64_t identity = 0;  // hash of identity_text
-  limit::Numbers numbers;
-  PeriodSpec per;          // as written
-  std::vector<Source> by;  // in canonical order; empty: one counter for all
-  // For each of `by`, its place in Route::sources: a request's values are found once a route.
-  std::vector<std::uint8_t> slots;
-  bool shadow = false;
-  bool strict = false;  // a missing value is a 400
-  bool meter = false;   // usage is billed: see FailurePolicy::settle
-  std::vector<Exemption> exempt;
-  // Numbers for one value of the rule's single source, as its key holds it: an address in its
-  // bytes (see address.h), anything else as it is.
-  TextMap<limit::Numbers> overrides;
-  Place place;
-};
-
-// A cap on all keys of a route together in one process, needing nothing that can be down.
-struct Ceiling {
-  limit::Numbers numbers;
-  std::string text;
-};
-
-struct Match {
-  std::vector<std::string> methods;  // upper case; empty: any
-  std::string path;                  // normalised; empty: any
-  bool prefix = false;  // it ended in "*"; a path that ends in '/' also holds what stands before it
-  std::string host;     // lower case; empty: any
-  Place place{};
-};
-
-// What happens to units that a settling route served beyond its share: dropped, billed later, or
-// billed up to `cap` units a key and window.
-enum class OverspendMode : std::uint8_t { forgive, bill, cap };
-struct Overspend {
-  OverspendMode mode = OverspendMode::cap;
-  std::uint64_t cap = 0;
-};
-
-struct Route {
-  std::string name;
-  std::vector<Rule> rules;
-  std::vector<Source> sources;  // every source of its rules, once
-  std::vector<Match> matches;
-  std::optional<Protects> protects;
-  FailurePolicy when_store_fails = FailurePolicy::closed;
-  bool failure_policy_given = false;  // by when_store_fails:, not through protects:
-  std::optional<Ceiling> ceiling;
-  std::optional<Overspend> overspend;
-  bool shadow = false;  // holds for all rules
-  Place place;
-};
 
 enum class Unmatched : std::uint8_t { allow, refuse };
 
@@ -142,6 +57,15 @@ struct StoreSpec {
   std::uint64_t memory_keys = 1'000'000;  // memory store: most live keys (`max_keys`)
 };
 
+// `rls:`: what holds for the domains that its files describe.
+struct RlsSpec {
+  std::string config;                // a file or directory of domains; empty: none
+  std::optional<Protects> protects;  // of domains that do not say themselves
+  bool refusal_is_error = false;     // a refusal is gRPC's UNAVAILABLE, not OVER_LIMIT
+  bool merge_domains = false;        // one domain may stand in several files
+  bool count_denied = false;         // a denied request is charged to its descriptors all the same
+};
+
 class Matcher;
 
 // A whole policy, as loaded from files or built in code; checked, immutable, shared.
@@ -155,6 +79,8 @@ struct Model {
   std::string default_route;  // empty: an unknown route is an error
   std::uint8_t header_profiles = 0;
   std::vector<Route> routes;
+  std::vector<Domain> domains;  // of Envoy-style files
+  RlsSpec rls;
   std::shared_ptr<const Matcher> matcher;  // finds routes by name and by request; see match.h
   std::string text_sha256;  // of the bytes it was loaded from, for /policy and generations
   std::vector<std::string> files;

@@ -1,16 +1,13 @@
 #include "weir/policy.h"
 
 #include <algorithm>
-#include <array>
-#include <fstream>
-#include <sstream>
 
+#include "policy/load.h"
 #include "policy/match.h"
 #include "policy/read_policy.h"
 #include "policy/read_route.h"
 #include "policy/rule_draft.h"
 #include "policy/store_url.h"
-#include "policy/yaml.h"
 #include "weir/decision.h"
 
 namespace weir {
@@ -22,23 +19,10 @@ Error invalid(std::string message) {
   return Error{ErrorCode::invalid_argument, std::move(message)};
 }
 
-Result<std::string> read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string out;
-  std::array<char, 64 * 1024> block;
-  while (file.read(block.data(), block.size()) || file.gcount() > 0) {
-    out.append(block.data(), static_cast<std::size_t>(file.gcount()));
-    if (out.size() > policy::kMaxFileBytes) return out;  // one byte too many: parsing says so
-  }
-  if (!file.is_open() || file.bad()) return Error{ErrorCode::not_found, path + ": cannot be read"};
-  return out;
-}
-
-Result<Policy> from_text(std::string_view text, const std::string& name) {
-  policy::FaultList faults(name);
-  auto model = policy::read_policy(text, faults);
-  if (model == nullptr) return invalid(policy::text_of(faults.sorted()));
-  return Policy(std::move(model));
+Result<Policy> loaded(policy::Loaded load) {
+  if (load.model != nullptr) return Policy(std::move(load.model));
+  return Error{load.unreadable ? ErrorCode::not_found : ErrorCode::invalid_argument,
+               policy::text_of(load.faults)};
 }
 
 // Turns routes given in code into the model's, collecting what is wrong with them.
@@ -146,21 +130,21 @@ class CodeReader {
 }  // namespace
 
 Result<Policy> Policy::load(const std::string& path) {
-  auto text = read_file(path);
-  if (!text) return std::move(text).error();
-  return from_text(*text, path);
+  return loaded(policy::load_path(path));
 }
 
 Result<Policy> Policy::parse(std::string_view text, const std::string& name) {
-  return from_text(text, name);
+  return loaded(policy::load_text(text, name));
 }
 
 std::vector<Fault> Policy::lint(const std::string& path) {
-  const auto text = read_file(path);
-  if (!text) return {Fault{.file = path, .problem = "cannot be read", .allowed = "a policy file"}};
-  policy::FaultList faults(path);
-  (void)policy::read_policy(*text, faults);
-  return faults.sorted();
+  return policy::load_path(path).faults;
+}
+
+Policy Policy::with_protects(Protects protects) const {
+  auto model = std::make_shared<Model>(*model_);
+  policy::decide_domains(*model, protects);
+  return Policy(std::move(model));
 }
 
 Result<Policy> Policy::of(std::vector<RouteSpec> routes) {

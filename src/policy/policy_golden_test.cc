@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "policy/read_policy.h"
+#include "policy/load.h"
 
 // Every testdata/NAME.yaml gets the faults and warnings of testdata/NAME.txt, word for word.
 // WEIR_UPDATE_GOLDEN=1 rewrites the expected texts; read the difference before it is committed.
@@ -26,16 +26,15 @@ std::string read(const fs::path& path) {
 }
 
 std::string messages(const fs::path& path) {
-  FaultList faults(path.filename().string());
-  const auto model = read_policy(read(path), faults);
+  const Loaded loaded = load_text(read(path), path.filename().string());
   std::string out;
-  for (const Fault& fault : faults.sorted()) out += fault.text() + "\n";
-  return out + (model ? "loads\n" : "refused\n");
+  for (const Fault& fault : loaded.faults) out += fault.text() + "\n";
+  return out + (loaded.model ? "loads\n" : "refused\n");
 }
 
 std::vector<fs::path> files() {
   std::vector<fs::path> out;
-  for (const auto& entry : fs::directory_iterator(WEIR_POLICY_TESTDATA))
+  for (const auto& entry : fs::recursive_directory_iterator(WEIR_POLICY_TESTDATA))
     if (entry.path().extension() == ".yaml") out.push_back(entry.path());
   std::sort(out.begin(), out.end());
   return out;
@@ -57,7 +56,10 @@ TEST_P(PolicyMessages, AreWordForWordWhatIsExpected) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Testdata, PolicyMessages, ::testing::ValuesIn(files()),
-                         [](const auto& test) { return test.param.stem().string(); });
+                         [](const auto& test) {
+                           const bool nested = test.param.parent_path().filename() == "envoy";
+                           return (nested ? "envoy_" : "") + test.param.stem().string();
+                         });
 
 }  // namespace
 }  // namespace weir::policy

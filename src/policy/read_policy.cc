@@ -18,20 +18,6 @@
 namespace weir::policy {
 namespace {
 
-std::string sha256(std::string_view text) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> bytes;
-  unsigned size = 0;
-  if (EVP_Digest(text.data(), text.size(), bytes.data(), &size, EVP_sha256(), nullptr) != 1)
-    return {};
-  constexpr std::string_view kHex = "0123456789abcdef";
-  std::string out;
-  for (unsigned i = 0; i < size; ++i) {
-    out += kHex[bytes[i] >> 4];
-    out += kHex[bytes[i] & 15];
-  }
-  return out;
-}
-
 void read_inputs(FaultList& faults, const Value& at, Model& model) {
   for (const Value& item : read_list(faults, at, kMaxInputs, Lone::refused)) {
     const auto name = read_text(faults, item);
@@ -98,6 +84,29 @@ void read_routes(FaultList& faults, const Value& at, Model& model) {
   }
 }
 
+RlsSpec read_rls(FaultList& faults, const Value& at) {
+  RlsSpec out;
+  MapReader map(faults, at, "rls",
+                {"config", "protects", "rls_refusal", "merge_domains", "count_denied"});
+  if (const auto value = map.get("config")) out.config = read_text(faults, *value).value_or("");
+  if (const auto value = map.get("protects"))
+    out.protects = read_choice<Protects>(faults, *value,
+                                         {{"security", Protects::security},
+                                          {"side_effects", Protects::side_effects},
+                                          {"capacity", Protects::capacity},
+                                          {"revenue", Protects::revenue},
+                                          {"nothing", Protects::nothing}});
+  if (const auto value = map.get("rls_refusal"))
+    out.refusal_is_error =
+        read_choice<bool>(faults, *value, {{"over_limit", false}, {"unavailable", true}})
+            .value_or(false);
+  if (const auto value = map.get("merge_domains"))
+    out.merge_domains = read_bool(faults, *value).value_or(false);
+  if (const auto value = map.get("count_denied"))
+    out.count_denied = read_bool(faults, *value).value_or(false);
+  return out;
+}
+
 void read_unmatched(FaultList& faults, MapReader& map, Model& model) {
   if (const auto at = map.get("unmatched")) {
     const auto choice = read_choice<Unmatched>(
@@ -146,6 +155,20 @@ void check_matches(FaultList& faults, const Model& model) {
 
 }  // namespace
 
+std::string sha256(std::string_view text) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> bytes;
+  unsigned size = 0;
+  if (EVP_Digest(text.data(), text.size(), bytes.data(), &size, EVP_sha256(), nullptr) != 1)
+    return {};
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string out;
+  for (unsigned i = 0; i < size; ++i) {
+    out += kHex[bytes[i] >> 4];
+    out += kHex[bytes[i] & 15];
+  }
+  return out;
+}
+
 std::vector<CrossFault> check_across_routes(const std::vector<Route>& routes) {
   std::vector<CrossFault> out;
   std::unordered_map<std::uint64_t, std::pair<const Route*, const Rule*>> seen;
@@ -169,7 +192,7 @@ std::vector<CrossFault> check_across_routes(const std::vector<Route>& routes) {
   return out;
 }
 
-std::shared_ptr<const Model> read_policy(std::string_view text, FaultList& faults) {
+std::shared_ptr<Model> read_policy(std::string_view text, FaultList& faults) {
   const auto document = read_yaml(text, faults);
   if (!document) return nullptr;
   auto model = std::make_shared<Model>();
@@ -183,7 +206,7 @@ std::shared_ptr<const Model> read_policy(std::string_view text, FaultList& fault
   }
   MapReader map(faults, root, "a policy",
                 {"store", "inputs", "unmatched", "routes", "default", "trusted_proxies",
-                 "ipv6_prefix", "headers"});
+                 "ipv6_prefix", "headers", "rls"});
   if (!map.is_map()) return nullptr;
   if (const auto at = map.get("inputs")) read_inputs(faults, *at, *model);
   if (const auto at = map.get("ipv6_prefix"))
@@ -191,9 +214,10 @@ std::shared_ptr<const Model> read_policy(std::string_view text, FaultList& fault
   if (const auto at = map.get("store")) model->store = read_store(faults, *at);
   if (const auto at = map.get("trusted_proxies")) read_trusted_proxies(faults, *at, *model);
   if (const auto at = map.get("headers")) read_headers(faults, *at, *model);
+  if (const auto at = map.get("rls")) model->rls = read_rls(faults, *at);
   if (const auto at = map.get("routes"))
     read_routes(faults, *at, *model);
-  else if (!map.has("routes"))
+  else if (!map.has("routes") && !map.has("rls"))
     faults.add_silent(*root.node, "", "has no routes", "routes: NAME: {limits: [...], ...}");
   read_unmatched(faults, map, *model);
   read_default(faults, map, *model);
@@ -201,7 +225,6 @@ std::shared_ptr<const Model> read_policy(std::string_view text, FaultList& fault
   for (const CrossFault& fault : check_across_routes(model->routes))
     faults.add(fault.place.line, fault.place.column, fault.field, "", fault.what, fault.allowed);
   if (faults.failed()) return nullptr;
-  model->matcher = Matcher::build(*model);
   return model;
 }
 

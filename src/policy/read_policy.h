@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -13,9 +14,13 @@ inline constexpr std::size_t kMaxRoutes = 10'000;
 inline constexpr std::size_t kMaxInputs = 64;
 inline constexpr std::size_t kMaxTrustedProxies = 1'000;
 
-// Reads a whole native policy file.
+// Reads a whole native policy file; the domains that its `rls:` names, and the matcher, are the
+// loader's (load.h).
 // Errors:      absent where a fault stands against loading.
-std::shared_ptr<const Model> read_policy(std::string_view text, FaultList& faults);
+std::shared_ptr<Model> read_policy(std::string_view text, FaultList& faults);
+
+// In hexadecimal.
+std::string sha256(std::string_view text);
 
 // What holds across routes, for files and for code alike: no two identities that share a hash, no
 // shared counter with two sets of numbers.

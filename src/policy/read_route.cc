@@ -11,12 +11,6 @@
 namespace weir::policy {
 namespace {
 
-constexpr std::string_view kFailureChoices =
-    "protects: security or side_effects (closed: refused with 503 until the store is back), "
-    "capacity (bounded: each worker admits its part of the limit), revenue (settle: its part; "
-    "beyond it metered rules are served, recorded and settled later), nothing (open: allowed "
-    "unchecked); or outright when_store_fails: closed, bounded, settle or open";
-
 std::optional<std::string> read_method(FaultList& faults, const Value& at) {
   const auto text = read_text(faults, at);
   if (!text) return std::nullopt;
@@ -83,7 +77,7 @@ void read_host(FaultList& faults, const Value& at, Match& match) {
 void read_match(const RouteScope& scope, const Value& at, Route& route) {
   MapReader map(scope.faults, at, "a match", {"method", "path", "host"});
   if (!map.is_map()) return;
-  const std::size_t faults_before = scope.faults.size();
+  const std::size_t faults_before = scope.faults.count();
   Match match{.place = {scope.faults.file(), at.node->line, at.node->column}};
   if (const auto value = map.get("method")) read_methods(scope.faults, *value, match);
   if (const auto value = map.get("path")) read_path(scope.faults, *value, match);
@@ -92,7 +86,7 @@ void read_match(const RouteScope& scope, const Value& at, Route& route) {
     scope.faults.add_silent(*at.node, at.path, "matches nothing in particular",
                             "at least one of method, path and host");
   // Half a match would fit requests that nobody meant.
-  if (scope.faults.size() == faults_before) route.matches.push_back(std::move(match));
+  if (scope.faults.count() == faults_before) route.matches.push_back(std::move(match));
 }
 
 void read_limits(const RouteScope& scope, const Value& at, Route& route) {
@@ -129,56 +123,6 @@ void read_overspend(FaultList& faults, const Value& at, Route& route) {
   route.overspend = out;
 }
 
-void read_failure_policy(const RouteScope& scope, MapReader& map, Route& route) {
-  if (const auto at = map.get("protects"))
-    route.protects = read_choice<Protects>(scope.faults, *at,
-                                           {{"security", Protects::security},
-                                            {"side_effects", Protects::side_effects},
-                                            {"capacity", Protects::capacity},
-                                            {"revenue", Protects::revenue},
-                                            {"nothing", Protects::nothing}});
-  if (route.protects) route.when_store_fails = failure_policy_of(*route.protects);
-  if (const auto at = map.get("when_store_fails")) {
-    const auto chosen = read_choice<FailurePolicy>(scope.faults, *at,
-                                                   {{"closed", FailurePolicy::closed},
-                                                    {"bounded", FailurePolicy::bounded},
-                                                    {"settle", FailurePolicy::settle},
-                                                    {"open", FailurePolicy::open}});
-    if (chosen) route.when_store_fails = *chosen;
-    route.failure_policy_given = chosen.has_value();
-  }
-}
-
-// What the failure policy, ceiling and overspend of a route demand of each other.
-void check_failure_policy(const RouteScope& scope, MapReader& map, const Route& route) {
-  const YamlNode& node = *map.at().node;
-  const std::string& path = map.at().path;
-  const bool settles = route.when_store_fails == FailurePolicy::settle;
-  const bool metered = std::any_of(route.rules.begin(), route.rules.end(),
-                                   [](const Rule& rule) { return rule.meter; });
-  if (map.has("overspend") && !settles)
-    scope.faults.add_silent(*node.find("overspend"), joined(path, "overspend"),
-                            "belongs to routes that settle; this one is " +
-                                std::string(to_string(route.when_store_fails)),
-                            "protects: revenue, when_store_fails: settle, or no overspend");
-  if (settles && metered && !map.has("overspend"))
-    scope.faults.add_silent(node, path,
-                            "serves metered rules beyond its part, but says not how far",
-                            "overspend: {cap: N} units a key and window, or forgive or bill under "
-                            "a ceiling");
-  if (settles && !metered && !route.rules.empty())
-    scope.faults.warn(node, path,
-                      "settles, but none of its rules has meter: true, so nothing is "
-                      "served beyond its part");
-  if (route.overspend && route.overspend->mode != OverspendMode::cap && !map.has("ceiling"))
-    scope.faults.add(*node.find("overspend"), joined(path, "overspend"),
-                     "has no end of its own and needs a ceiling",
-                     "ceiling: N per second beside it");
-  if (route.ceiling && route.when_store_fails == FailurePolicy::closed)
-    scope.faults.warn(*node.find("ceiling"), joined(path, "ceiling"),
-                      "means nothing where everything is refused while the store is away");
-}
-
 void check_rules(const RouteScope& scope, const std::string& path, const Route& route) {
   std::unordered_map<std::string_view, const Rule*> identities;
   for (std::size_t i = 0; i < route.rules.size(); ++i) {
@@ -208,13 +152,71 @@ void settle_names(const RouteScope& scope, const std::string& path, Route& route
 
 }  // namespace
 
+const std::string_view kFailureChoices =
+    "protects: security or side_effects (closed: refused with 503 until the store is back), "
+    "capacity (bounded: each worker admits its part of the limit), revenue (settle: its part; "
+    "beyond it metered rules are served, recorded and settled later), nothing (open: allowed "
+    "unchecked); or outright when_store_fails: closed, bounded, settle or open";
+
+void read_failure_policy(FaultList& faults, MapReader& map, Route& route) {
+  if (const auto at = map.get("protects"))
+    route.protects = read_choice<Protects>(faults, *at,
+                                           {{"security", Protects::security},
+                                            {"side_effects", Protects::side_effects},
+                                            {"capacity", Protects::capacity},
+                                            {"revenue", Protects::revenue},
+                                            {"nothing", Protects::nothing}});
+  if (route.protects) route.when_store_fails = failure_policy_of(*route.protects);
+  if (const auto at = map.get("when_store_fails")) {
+    const auto chosen = read_choice<FailurePolicy>(faults, *at,
+                                                   {{"closed", FailurePolicy::closed},
+                                                    {"bounded", FailurePolicy::bounded},
+                                                    {"settle", FailurePolicy::settle},
+                                                    {"open", FailurePolicy::open}});
+    if (chosen) route.when_store_fails = *chosen;
+    route.failure_policy_given = chosen.has_value();
+  }
+  if (const auto value = map.get("ceiling")) route.ceiling = read_ceiling(faults, *value);
+  if (const auto value = map.get("overspend")) read_overspend(faults, *value, route);
+}
+
+// What the failure policy, ceiling and overspend of a route demand of each other.
+void check_failure_policy(FaultList& faults, MapReader& map, const Route& route) {
+  const YamlNode& node = *map.at().node;
+  const std::string& path = map.at().path;
+  const bool settles = route.when_store_fails == FailurePolicy::settle;
+  const bool metered = std::any_of(route.rules.begin(), route.rules.end(),
+                                   [](const Rule& rule) { return rule.meter; });
+  if (map.has("overspend") && !settles)
+    faults.add_silent(*node.find("overspend"), joined(path, "overspend"),
+                      "belongs to routes that settle; this one is " +
+                          std::string(to_string(route.when_store_fails)),
+                      "protects: revenue, when_store_fails: settle, or no overspend");
+  if (settles && metered && !route.overspend && !map.has("overspend"))
+    faults.add_silent(node, path, "serves metered rules beyond its part, but says not how far",
+                      "overspend: {cap: N} units a key and window, or forgive or bill under "
+                      "a ceiling");
+  if (settles && !metered && !route.rules.empty())
+    faults.warn(node, path,
+                "settles, but none of its rules has meter: true, so nothing is "
+                "served beyond its part");
+  const YamlNode* overspend = node.find("overspend");
+  if (route.overspend && route.overspend->mode != OverspendMode::cap && !route.ceiling &&
+      !map.has("ceiling"))
+    faults.add(overspend != nullptr ? *overspend : node, joined(path, "overspend"),
+               "has no end of its own and needs a ceiling", "ceiling: N per second beside it");
+  if (route.ceiling && map.has("ceiling") && route.when_store_fails == FailurePolicy::closed)
+    faults.warn(*node.find("ceiling"), joined(path, "ceiling"),
+                "means nothing where everything is refused while the store is away");
+}
+
 Route read_route(const RouteScope& scope, const std::string& name, const Value& at) {
   Route route{.name = name, .place = {scope.faults.file(), at.node->line, at.node->column}};
   MapReader map(
       scope.faults, at, "a route",
       {"match", "limits", "protects", "when_store_fails", "ceiling", "overspend", "shadow"});
   if (!map.is_map()) return route;
-  read_failure_policy(scope, map, route);
+  read_failure_policy(scope.faults, map, route);
   if (const auto value = map.get("match"))
     for (const Value& item : read_list(scope.faults, *value, kMaxMatches, Lone::is_a_list_of_one))
       read_match(scope, item, route);
@@ -223,8 +225,6 @@ Route read_route(const RouteScope& scope, const std::string& name, const Value& 
   if (!map.has("limits"))
     scope.faults.add_silent(*at.node, at.path, "has no limits",
                             "limits: a list, such as [5 per minute by ip]; [] limits nothing");
-  if (const auto value = map.get("ceiling")) route.ceiling = read_ceiling(scope.faults, *value);
-  if (const auto value = map.get("overspend")) read_overspend(scope.faults, *value, route);
   if (const auto value = map.get("shadow"))
     route.shadow = read_bool(scope.faults, *value).value_or(false);
   const bool limits_something = limits && !limits->node->items.empty();
@@ -232,7 +232,7 @@ Route read_route(const RouteScope& scope, const std::string& name, const Value& 
     scope.faults.add_silent(*at.node, at.path, "does not say what happens when its store is away",
                             std::string(kFailureChoices));
   else
-    check_failure_policy(scope, map, route);
+    check_failure_policy(scope.faults, map, route);
   check_rules(scope, at.path, route);
   settle_names(scope, at.path, route);
   assign_slots(route);

@@ -22,7 +22,8 @@ struct Abandoned {};
 
 class TreeBuilder final : public YAML::EventHandler {
  public:
-  TreeBuilder(YamlDocument& document, FaultList& faults) : document_(document), faults_(faults) {}
+  TreeBuilder(YamlDocument& document, FaultList& faults, MergeKeys merge_keys)
+      : document_(document), faults_(faults), merge_keys_(merge_keys) {}
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
@@ -69,6 +70,8 @@ class TreeBuilder final : public YAML::EventHandler {
     std::size_t depth_below = 0;
     const YamlNode* key = nullptr;                   // a map's key that waits for its value
     std::unordered_map<std::string_view, int> seen;  // keys of a map -> line
+    bool merging = false;                            // the key is `<<`
+    std::vector<const YamlNode*> merged;             // what `<<` names
   };
 
   [[noreturn]] void abandon(const YAML::Mark& mark, std::string problem, std::string allowed) {
@@ -122,6 +125,7 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   void close() {
+    for (const YamlNode* maps : open_.back().merged) merge(open_.back(), *maps);
     Open done = std::move(open_.back());
     open_.pop_back();
     const std::size_t depth = done.depth_below + 1;
@@ -143,6 +147,10 @@ class TreeBuilder final : public YAML::EventHandler {
       parent.node->items.push_back(node);
     } else if (parent.key == nullptr) {
       take_key(parent, node, mark);
+    } else if (parent.merging) {
+      parent.merged.push_back(node);
+      parent.merging = false;
+      parent.key = nullptr;
     } else {
       parent.node->fields.emplace_back(parent.key, node);
       parent.key = nullptr;
@@ -151,14 +159,29 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void take_key(Open& parent, const YamlNode* key, const YAML::Mark& mark) {
     if (!key->is_scalar()) abandon(mark, "a key is empty", "plain text as the key");
-    if (key->text == "<<" && !key->quoted)
-      abandon(mark, "is a merge key, which policy files do not have", "the fields written out");
+    if (key->text == "<<" && !key->quoted) {
+      if (merge_keys_ == MergeKeys::refused)
+        abandon(mark, "is a merge key, which policy files do not have", "the fields written out");
+      parent.merging = true;
+      parent.key = key;
+      return;
+    }
     const auto [first, fresh] = parent.seen.emplace(key->text, key->line);
     if (!fresh)
       faults_.add(mark.line + 1, mark.column + 1, joined(path(), key->text), "",
                   "stands twice; the first one is on line " + std::to_string(first->second),
                   "each field once");
     parent.key = key;
+  }
+
+  // Adds the fields of a map, or of each map of a list, that the open one does not have itself.
+  void merge(Open& parent, const YamlNode& maps) {
+    for (const YamlNode* map : maps.items) merge(parent, *map);
+    for (const auto& [key, value] : maps.fields)
+      if (parent.seen.emplace(key->text, key->line).second)
+        parent.node->fields.emplace_back(key, value);
+    if (maps.is_scalar())
+      faults_.add(maps, joined(path(), "<<"), "is no map", "a map, or a list of maps");
   }
 
   // The path of the map that is open now.
@@ -172,6 +195,7 @@ class TreeBuilder final : public YAML::EventHandler {
 
   YamlDocument& document_;
   FaultList& faults_;
+  MergeKeys merge_keys_;
   std::vector<Open> open_;
   std::unordered_map<YAML::anchor_t, std::pair<const YamlNode*, std::size_t>> anchors_;
   std::unordered_map<const YamlNode*, std::size_t> depth_;
@@ -217,20 +241,21 @@ const YamlNode* YamlNode::find(std::string_view key) const {
   return nullptr;
 }
 
-std::optional<YamlDocument> read_yaml(std::string_view text, FaultList& faults) {
+std::optional<YamlDocument> read_yaml(std::string_view text, FaultList& faults,
+                                      MergeKeys merge_keys) {
   if (!acceptable_bytes(text, faults)) return std::nullopt;
   YamlDocument document;
   try {
     TextBuffer buffer(text);
     std::istream stream(&buffer);
     YAML::Parser parser(stream);
-    TreeBuilder builder(document, faults);
+    TreeBuilder builder(document, faults, merge_keys);
     if (!parser.HandleNextDocument(builder) || document.root == nullptr) {
       document.root = &document.nodes.emplace_back();
       return document;
     }
     YamlDocument rest;
-    TreeBuilder second(rest, faults);
+    TreeBuilder second(rest, faults, merge_keys);
     if (parser.HandleNextDocument(second)) {
       const YamlNode* at = rest.root;
       faults.add(at != nullptr ? at->line : 0, at != nullptr ? at->column : 0, "", "",

@@ -42,12 +42,17 @@ inline constexpr std::size_t kMaxFileBytes = 16u << 20;
 inline constexpr std::size_t kMaxYamlDepth = 32;
 inline constexpr std::size_t kMaxYamlNodes = 2'000'000;
 
+// Native files have no merge keys (`<<`); files written for other readers may, and get their
+// fields.
+enum class MergeKeys : std::uint8_t { refused, read };
+
 // Reads one YAML document. An empty text is a null root.
 //
 // Guarantees:  what YAML leaves open is a fault here: a key that stands twice, a second document,
-//              tags, merge keys, keys that are not plain text, bytes that are not UTF-8.
+//              tags, keys that are not plain text, bytes that are not UTF-8.
 // Errors:      absent where the text cannot be read at all; the faults say why. A key that stands
 //              twice is a fault too, but the tree is returned, so that other faults show with it.
-std::optional<YamlDocument> read_yaml(std::string_view text, FaultList& faults);
+std::optional<YamlDocument> read_yaml(std::string_view text, FaultList& faults,
+                                      MergeKeys merge_keys = MergeKeys::refused);
 
 }  // namespace weir::policy

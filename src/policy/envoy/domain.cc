@@ -1,0 +1,63 @@
+#include "policy/envoy/domain.h"
+
+#include "policy/identity.h"
+
+namespace weir::policy {
+
+std::optional<std::uint32_t> Domain::child(std::uint32_t node, std::string_view key,
+                                           std::string_view value) const noexcept {
+  const Node& at = nodes_[node];
+  if (!at.exact.empty()) {
+    const auto exact = at.exact.find(KeyValueView{key, value});
+    if (exact != at.exact.end()) return exact->second;
+  }
+  if (!at.wild.empty()) {
+    const auto wild = at.wild.find(key);
+    if (wild != at.wild.end())
+      for (const auto& [pattern, next] : wild->second)
+        if (pattern.fits(value)) return next;
+  }
+  const auto any = at.any.find(key);
+  if (any != at.any.end()) return any->second;
+  return std::nullopt;
+}
+
+std::string Domain::way_to(std::uint32_t node) const {
+  const std::string& value = nodes_[node].value;
+  if (value.empty()) return "any value";
+  return (Wildcard::is_one(value) ? "the wildcard " : "the value ") + value;
+}
+
+std::optional<std::uint32_t> Domain::add(std::uint32_t node, const std::string& key,
+                                         const std::string& value) {
+  const auto next = static_cast<std::uint32_t>(nodes_.size());
+  Node& at = nodes_[node];
+  if (value.empty()) {
+    if (!at.any.emplace(key, next).second) return std::nullopt;
+  } else if (Wildcard::is_one(value)) {
+    auto& patterns = at.wild[key];
+    for (const auto& [pattern, other] : patterns)
+      if (pattern.text() == value) return std::nullopt;
+    patterns.emplace_back(Wildcard(value), next);
+  } else if (!at.exact.emplace(KeyValue{key, value}, next).second) {
+    return std::nullopt;
+  }
+  at.has_children = true;
+  nodes_.emplace_back().value = value;
+  return next;
+}
+
+void Domain::set_limit(std::uint32_t node, DescriptorLimit limit) {
+  nodes_[node].limit = static_cast<std::uint32_t>(limits.size());
+  limits.push_back(std::move(limit));
+}
+
+void Domain::make_override_identities() {
+  for (std::size_t unit = 0; unit < std::size(override_identities_); ++unit) {
+    const PeriodSpec per{.unit = static_cast<PeriodUnit>(unit)};
+    override_identities_[unit] = identity_hash(
+        "override of " + identity_text(Owner::domain, name, {}, per, Algorithm::fixed_window));
+  }
+}
+
+}  // namespace weir::policy

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "policy/model.h"
+#include "weir/policy.h"
+
+namespace weir::policy {
+
+// Most files of a directory that are read, and most domains they hold.
+inline constexpr std::size_t kMaxFiles = 10'000;
+
+// What came of reading: a model, or faults that stand against one; warnings beside either.
+struct Loaded {
+  std::shared_ptr<Model> model;
+  std::vector<Fault> faults;
+  bool unreadable = false;  // the file itself is not there
+};
+
+// Reads a native policy with the domains that its `rls:` names, one Envoy-style file, or a
+// directory: its *.yaml and *.yml files by name, at most one of them native.
+//
+// Guarantees:  all or nothing: the faults of all files come together, and there is no model then.
+Loaded load_path(const std::string& path);
+
+// The same, of a text; `rls: {config: ...}` is a fault there, since a text has no directory.
+Loaded load_text(std::string_view text, const std::string& name);
+
+// Which domains have limits but do not say what happens without the store, nor does `rls:`.
+// "domain", or "domain, below key1_value1".
+std::vector<std::string> undecided_domains(const Model& model);
+
+// Lets `protects` decide for all that do not say it themselves.
+void decide_domains(Model& model, Protects protects);
+
+}  // namespace weir::policy
