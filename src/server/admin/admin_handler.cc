@@ -4,6 +4,7 @@
 
 #include "render/problem.h"
 #include "render/text.h"
+#include "server/admin/explain_page.h"
 #include "server/admin/policy_page.h"
 
 namespace weir::server {
@@ -27,6 +28,8 @@ const AdminHandler::Entry AdminHandler::kEntries[] = {
     {"/readyz", &AdminHandler::readyz, false, "200 when requests may come, 503 while draining"},
     {"/metrics", &AdminHandler::metrics, false, "Prometheus metrics"},
     {"/policy", &AdminHandler::policy, false, "the policy in force, and the last fault in loading"},
+    {"/explain", &AdminHandler::explain, false,
+     "what the policy means; ?route=NAME, ?workers=N, ?outage=11s, ?format=json"},
     {"/policy/reload", &AdminHandler::reload, true, "POST: loads the policy again"},
     {"/reset", &AdminHandler::reset, true, "POST: forgets the counters of some values"},
 };
@@ -94,6 +97,10 @@ void AdminHandler::metrics(const http::Request&, http::Exchange& exchange) {
 void AdminHandler::policy(const http::Request&, http::Exchange& exchange) {
   append_policy_page(text_, parts_.guard, parts_.loader);
   exchange.body(200, render::kJsonContentType, text_);
+}
+
+void AdminHandler::explain(const http::Request& request, http::Exchange& exchange) {
+  answer_explain(request, parts_.guard.policy(), exchange);
 }
 
 void AdminHandler::reload(const http::Request&, http::Exchange& exchange) {

@@ -10,7 +10,7 @@
 
 namespace weir::server {
 
-// The admin door's pages: /healthz, /readyz, /metrics, /policy; and the changes
+// The admin door's pages: /healthz, /readyz, /metrics, /policy, /explain; and the changes
 // POST /policy/reload and POST /reset.
 class AdminHandler final : public http::Handler {
  public:
@@ -37,6 +37,7 @@ class AdminHandler final : public http::Handler {
   void readyz(const http::Request& request, http::Exchange& exchange);
   void metrics(const http::Request& request, http::Exchange& exchange);
   void policy(const http::Request& request, http::Exchange& exchange);
+  void explain(const http::Request& request, http::Exchange& exchange);
   void reload(const http::Request& request, http::Exchange& exchange);
   void reset(const http::Request& request, http::Exchange& exchange);
 

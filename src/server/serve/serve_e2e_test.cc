@@ -262,6 +262,26 @@ TEST(Serve, AdminPagesSayHowItIs) {
   EXPECT_THAT(head.rest(), ::testing::EndsWith("\r\n\r\nok\n"));
 }
 
+TEST(Serve, AdminExplainsThePolicyInForce) {
+  ServedProcess weir(kPolicy);
+  const auto text = weir.admin("GET", "/explain?route=login");
+  EXPECT_EQ(text.status, 200);
+  EXPECT_TRUE(text.has("Content-Type: text/plain"));
+  EXPECT_THAT(text.body, HasSubstr("login"));
+  EXPECT_THAT(text.body, Not(HasSubstr("search")));
+  const auto json =
+      weir.admin("GET", "/explain?workers=3&outage=11s", "", "Accept: application/json\r\n");
+  EXPECT_TRUE(json.has("Content-Type: application/json"));
+  EXPECT_THAT(json.body, ::testing::StartsWith("{"));
+  EXPECT_EQ(weir.admin("GET", "/explain?format=text", "", "Accept: application/json\r\n").status,
+            200);
+  EXPECT_EQ(weir.admin("GET", "/explain?route=nowhere").status, 404);
+  for (const char* bad :
+       {"?x=1", "?workers=0", "?workers=x", "?outage=11", "?format=xml", "?route=%"}) {
+    EXPECT_EQ(weir.admin("GET", std::string("/explain") + bad).status, 400) << bad;
+  }
+}
+
 TEST(Serve, AdminChangesNeedTheToken) {
   ServedProcess weir(kPolicy);
   EXPECT_EQ(weir.admin("POST", "/policy/reload").status, 401);
