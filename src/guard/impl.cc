@@ -114,9 +114,9 @@ Decision Guard::Impl::check_request(const HttpRequest& request, CheckOptions opt
 Decision Guard::Impl::decide_unmatched(std::uint64_t cost) noexcept {
   metrics_.count_unmatched();
   const bool allow = current_.read()->model().unmatched == policy::Unmatched::allow;
-  return tell(allow ? admitted(Reason::no_limit, {}, cost)
-                    : refused(Reason::unmatched_request, {}, cost),
-              render::Metrics::kNoRoute);
+  return tell(
+      allow ? admitted(Reason::no_limit, {}, cost) : refused(Reason::unmatched_request, {}, cost),
+      render::Metrics::kNoRoute);
 }
 
 Decision Guard::Impl::refuse_invalid(std::string_view route, std::uint64_t cost,
