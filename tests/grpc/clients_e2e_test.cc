@@ -363,5 +363,23 @@ TEST_F(GrpcClients, H2loadIsAnsweredEveryCall) {
   EXPECT_THAT(text, testing::HasSubstr("weir_grpc_calls_total{code=\"0\"} 50000\n"));
 }
 
+TEST_F(GrpcClients, EveryMetricIsExplained) {
+  serve();
+  std::string text;
+  render::Exposition exposition(text);
+  metrics.write(exposition);
+  std::ostringstream page;
+  page << std::ifstream(WEIR_TEST_FOLDER "/../../docs/reference/metrics.md").rdbuf();
+  std::istringstream lines(text);
+  int names = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("# TYPE ")) continue;
+    const std::string name = line.substr(7, line.find(' ', 7) - 7);
+    EXPECT_THAT(page.str(), testing::HasSubstr("`" + name));
+    ++names;
+  }
+  EXPECT_EQ(names, 3);
+}
+
 }  // namespace
 }  // namespace weir::server

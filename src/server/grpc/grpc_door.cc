@@ -98,11 +98,6 @@ void GrpcMetrics::write(render::Exposition& exposition) const {
                     "Calls that the caller gave up before they were answered.");
   exposition.sample(
       sum([](const SessionCounters& c) -> const LaneCounter& { return c.abandoned; }));
-  exposition.family("weir_grpc_connections_total", Type::counter, "gRPC connections accepted.");
-  exposition.sample(sum([](const SessionCounters& c) -> const LaneCounter& { return c.sessions; }));
-  exposition.family("weir_grpc_connections", Type::gauge, "gRPC connections open now.");
-  exposition.sample(
-      sum([](const SessionCounters& c) -> const LaneCounter& { return c.sessions_open; }));
   exposition.family("weir_grpc_connections_ended_total", Type::counter,
                     "gRPC connections that Weir ended, by what the peer did.");
   for (std::size_t fault = 1; fault < kFaults; ++fault) {

@@ -38,7 +38,7 @@ bool HealthService::knows(std::string_view name) const {
 void HealthService::on_message(Session& session, const CallContext& call,
                                std::string_view message) {
   HealthCheckRequest request;
-  if (!request.ParseFromArray(message.data(), static_cast<int>(message.size()))) {
+  if (!read_message(message, request)) {
     return end(session, call, Code::internal, "the message cannot be read");
   }
   const bool known = knows(request.service());

@@ -100,7 +100,7 @@ std::span<const Method> ReflectionService::methods() const noexcept {
 void ReflectionService::on_message(Session& session, const CallContext& call,
                                    std::string_view message) {
   ServerReflectionRequest request;
-  if (!request.ParseFromArray(message.data(), static_cast<int>(message.size()))) {
+  if (!read_message(message, request)) {
     return session.finish(call.id, Code::internal, "the message cannot be read");
   }
   if (session.unsent(call.id) > kMostUnread) {

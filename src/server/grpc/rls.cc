@@ -74,7 +74,7 @@ std::span<const Method> RlsService::methods() const noexcept {
 
 void RlsService::on_message(Session& session, const CallContext& call, std::string_view message) {
   RateLimitRequest& request = messages_->request;
-  if (!request.ParseFromArray(message.data(), static_cast<int>(message.size()))) {
+  if (!read_message(message, request)) {
     return session.finish(call.id, Code::internal, "the message is no RateLimitRequest");
   }
   read_ask(call, session.now());
