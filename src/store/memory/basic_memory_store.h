@@ -23,8 +23,8 @@ template <class Hooks>
 class BasicMemoryStore {
  public:
   // Every so many asks of a thread look for expired counters in so many lines and log buckets.
-  static constexpr unsigned kAsksBetweenSweeps = 128;
-  static constexpr unsigned kLinesASweep = 8;
+  static constexpr unsigned kAsksBetweenSweeps = 256;
+  static constexpr unsigned kLinesASweep = 4;
   static constexpr unsigned kBucketsASweep = 4;
   // An ask that finds its keys' neighbourhoods crowded makes room so often, at most.
   static constexpr int kMostHops = 2 * static_cast<int>(kMaxCounters);
@@ -43,7 +43,7 @@ class BasicMemoryStore {
                      std::span<Finding> findings) noexcept {
     LocalAnswer answer;
     const bool decided =
-        counters.size() == 1 && decide_at_home(counters[0], now, findings[0], answer);
+        counters.size() == 1 && decide_known(counters[0], now, findings[0], answer);
     if (!decided) [[unlikely]] {
       answer = decide_anywhere(counters, now, findings);
     }
@@ -77,42 +77,79 @@ class BasicMemoryStore {
     return ++asks % kAsksBetweenSweeps == 0;
   }
 
-  // The common case: one counter, charged or probed, found in its home line under the numbers that
-  // are asked for. False: not that case, and nothing has changed.
-  bool decide_at_home(const Counter& counter, Instant now, Finding& finding,
-                      LocalAnswer& answer) noexcept {
+  // The common case: one counter, charged or probed, that is kept under the numbers that are asked
+  // for. False: not that case, and nothing has changed.
+  bool decide_known(const Counter& counter, Instant now, Finding& finding,
+                    LocalAnswer& answer) noexcept {
     const limit::Numbers& numbers = *counter.numbers;
     if (counter.op != Op::take || !fits_slot(numbers)) return false;
     const auto geometry = table_.geometry();
     Line* const line = table_.home_of(counter.digest, geometry);
     Hooks::at(Point::home_chosen);
-    Held held{line, lock(*line)};
-    const int found = find_slot(*line, held.meta, tag_of(counter.digest, 0));
+    const std::uint32_t meta = lock(*line);
+    const bool line_holds = table_.geometry() == geometry;
+    const int found = find_slot(*line, meta, tag_of(counter.digest, 0));
+    if (found < 0 && line_holds && (meta & kLineOverflowed) != 0) {
+      return decide_displaced({line, meta}, counter, now, finding, answer);
+    }
+    const bool known =
+        found >= 0 && line_holds && take_if_current(*line, meta, found, counter, now, finding);
+    unlock(*line, meta);
+    if (known) answer = answer_of(counter, finding);
+    return known;
+  }
+
+  // The same for a key that does not stand in its home line.
+  [[gnu::noinline]] bool decide_displaced(Held home, const Counter& counter, Instant now,
+                                          Finding& finding, LocalAnswer& answer) noexcept {
+    Held at{};
+    const int found = table_.find_beyond(home, counter.digest, at);
+    bool known = false;
+    if (found >= 0) {
+      known = take_if_current(*at.line, at.meta, found, counter, now, finding);
+      unlock(*at.line, at.meta);
+    }
+    unlock(*home.line, home.meta);
+    if (known) answer = answer_of(counter, finding);
+    return known;
+  }
+
+  static LocalAnswer answer_of(const Counter& counter, const Finding& finding) noexcept {
+    const bool fits = finding.step.outcome == limit::Outcome::allowed;
+    return {LocalOutcome::decided, fits || counter.shadow};
+  }
+
+  bool take_if_current(Line& line, std::uint32_t meta, int found, const Counter& counter,
+                       Instant now, Finding& finding) noexcept {
     const auto slot = static_cast<unsigned>(found);
-    if (found < 0 || table_.geometry() != geometry ||
-        !table_.registry().is_current(slot_id(*line, held.meta, slot), numbers.stamp,
+    if (!table_.registry().is_current(slot_id(line, meta, slot), counter.numbers->stamp,
                                       counter.generation)) {
-      unlock(*line, held.meta);
       return false;
     }
     Hooks::at(Point::homes_locked);
-    if (numbers.algorithm == Algorithm::gcra) [[likely]] {
-      const auto arrival_ns = static_cast<std::int64_t>(line->word[slot]);
-      finding.step = limit::gcra_take(numbers, {.time_ns = arrival_ns}, now, counter.cost);
-      line->word[slot] = static_cast<std::uint64_t>(finding.step.next.time_ns);
-    } else {
-      const limit::State state = table_.state_in(*line, slot, numbers, now);
-      finding.step = limit::take(numbers, state, now, counter.cost);
-      if (finding.step.next != state) table_.put_state(*line, slot, numbers, finding.step.next);
-    }
-    unlock(*line, held.meta);
+    take_in_place(line, slot, counter, now, finding.step);
     const bool fits = finding.step.outcome == limit::Outcome::allowed;
     finding.op = Op::take;
     finding.charged = fits && counter.cost > 0;
     finding.units = fits ? counter.cost : 0;
     finding.remaining_known = finding.retry_known = finding.reset_known = true;
-    answer = {LocalOutcome::decided, fits || counter.shadow};
     return true;
+  }
+
+  void take_in_place(Line& line, unsigned slot, const Counter& counter, Instant now,
+                     limit::Step& step) noexcept {
+    const limit::Numbers& numbers = *counter.numbers;
+    if (numbers.algorithm == Algorithm::gcra) [[likely]] {
+      const auto arrival_ns = static_cast<std::int64_t>(line.word[slot]);
+      // Made in its place: copying it costs more than the arithmetic.
+      ::new (static_cast<void*>(&step))
+          limit::Step(limit::gcra_take(numbers, {.time_ns = arrival_ns}, now, counter.cost));
+      line.word[slot] = static_cast<std::uint64_t>(step.next.time_ns);
+      return;
+    }
+    const limit::State state = table_.state_in(line, slot, numbers, now);
+    step = limit::take(numbers, state, now, counter.cost);
+    if (step.next != state) table_.put_state(line, slot, numbers, step.next);
   }
 
   [[gnu::noinline]] LocalAnswer decide_anywhere(std::span<const Counter> counters, Instant now,

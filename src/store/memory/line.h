@@ -73,10 +73,15 @@ inline void relax_in_spin(unsigned spin) noexcept {
   if (spin % 64 == 63) sched_yield();
 }
 
-inline std::uint32_t lock(Line& line) noexcept {
+// Out of line, so that the common case stays short.
+[[gnu::noinline, gnu::cold]] inline std::uint32_t lock_slowly(Line& line) noexcept {
   std::uint32_t meta = 0;
   for (unsigned spin = 0; !try_lock(line, meta); ++spin) relax_in_spin(spin);
   return meta;
+}
+inline std::uint32_t lock(Line& line) noexcept {
+  std::uint32_t meta = 0;
+  return try_lock(line, meta) ? meta : lock_slowly(line);
 }
 
 inline void unlock(Line& line, std::uint32_t meta) noexcept {

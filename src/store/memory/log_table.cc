@@ -100,6 +100,7 @@ bool LogTable::sweep_buckets(Instant now, unsigned count, bool for_room) noexcep
 }
 
 LogAsk::~LogAsk() {
+  if (locked_ == 0) return;
   for (Item& item : items_) release(item);
   for (unsigned shard = 0; shard < LogTable::kShards; ++shard) {
     if ((locked_ >> shard & 1) != 0) table_.shards_[shard].mutex.unlock();
@@ -111,6 +112,7 @@ PooledLog LogAsk::log_of(const Item& item) noexcept {
 }
 
 void LogAsk::evaluate() noexcept {
+  if (items_.empty()) return;
   std::uint64_t wanted = 0;
   for (const Item& item : items_) {
     wanted |= std::uint64_t{1} << LogTable::shard_of(table_.bucket_of(item.counter->digest));

@@ -27,6 +27,12 @@ Region::~Region() {
   if (data_ != nullptr) munmap(data_, bytes_);
 }
 
+void Region::prefer_huge_pages_from(std::size_t offset) noexcept {
+  if (offset >= bytes_) return;
+  // Where the system has none, small ones will do.
+  (void)madvise(static_cast<char*>(data_) + offset, bytes_ - offset, MADV_HUGEPAGE);
+}
+
 std::size_t Region::resident_bytes() const {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   std::vector<unsigned char> resident((bytes_ + page - 1) / page);

@@ -25,6 +25,9 @@ class Region {
   }
   ~Region();
 
+  // Asks for pages of 2 MiB from that offset on, a multiple of the page size.
+  void prefer_huge_pages_from(std::size_t offset) noexcept;
+
   void* data() const noexcept { return data_; }
   std::size_t bytes() const noexcept { return bytes_; }
   // Bytes of the pages that have been touched.

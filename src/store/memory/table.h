@@ -42,6 +42,7 @@ class Table {
   }
   static constexpr unsigned kMaxLevels = 8;
   static constexpr std::uint64_t kLeastBaseLines = 64;
+  static constexpr std::size_t kSmallTableBytes = std::size_t{2} << 20;
 
   struct Shape {
     std::uint64_t base_lines;
@@ -67,6 +68,9 @@ class Table {
     const Shape shape = Shape::of(max_keys);
     Result<Region> region = Region::map((shape.most_lines() + Line::kProbe - 1) * sizeof(Line));
     if (!region) return std::move(region).error();
+    // Lines are touched at random, so that most of a large table misses the cache of small pages
+    // too. A small one stays with them, and takes no more than it needs.
+    region->prefer_huge_pages_from(kSmallTableBytes);
     Result<NumbersRegistry> registry = NumbersRegistry::make();
     if (!registry) return std::move(registry).error();
     return Memory{shape, *std::move(region), *std::move(registry)};
@@ -109,6 +113,46 @@ class Table {
   limit::State state_in(const Line& line, unsigned slot, const limit::Numbers& numbers,
                         Instant now) const noexcept {
     return unpack(numbers, {line.word[slot], line.aux[slot]}, now);
+  }
+
+  // The next line after the one `distance` lines from home where the key is seen, as a distance;
+  // Line::kProbe if there is none. Sets `any` where some key of that home is seen.
+  //
+  // Only who holds a key's home line puts the key anywhere, so a key that is not seen in the later
+  // lines, though they are not locked, is not there. One that is seen may be swept meanwhile: it
+  // must be looked for again under its line's lock. Requires: the home line is locked.
+  static unsigned next_seen(const Line* home, const KeyDigest& digest, unsigned distance,
+                            bool& any) noexcept {
+    while (++distance < Line::kProbe) {
+      const Line& line = home[distance];
+      const std::uint64_t wanted = tag_of(digest, distance);
+      bool seen = false;
+      for (unsigned slot = 0; slot < Line::kSlots; ++slot) {
+        const std::uint64_t tag = load_tag(line, slot);
+        any = any || distance_of(tag) == distance;
+        seen = seen || same_key(tag, wanted);
+      }
+      if (seen) break;
+    }
+    return distance;
+  }
+
+  // Looks for a key in the lines after its home. Returns its slot and locks its line in `at`, or
+  // -1. Requires: no line but `home` is locked, and the key is not in it.
+  static int find_beyond(Held& home, const KeyDigest& digest, Held& at) noexcept {
+    bool any = false;
+    for (unsigned distance = 0;;) {
+      distance = next_seen(home.line, digest, distance, any);
+      if (distance == Line::kProbe) break;
+      Hooks::at(Point::candidate_seen);
+      at.line = home.line + distance;
+      at.meta = lock(*at.line);
+      const int slot = find_slot(*at.line, at.meta, tag_of(digest, distance));
+      if (slot >= 0) return slot;
+      unlock(*at.line, at.meta);
+    }
+    if (!any) home.meta &= ~kLineOverflowed;
+    return -1;
   }
 
   static void put_state(Line& line, unsigned slot, const limit::Numbers& numbers,
@@ -209,9 +253,9 @@ class Table {
 
   std::int64_t sweep_lines(Instant now, unsigned count, bool for_room) noexcept {
     const std::uint64_t total = lines_in_use();
+    const std::uint64_t most = std::min<std::uint64_t>(total, 4 * std::uint64_t{count});
     std::int64_t freed = 0;
-    for (unsigned looked_at = 0; count > 0 && looked_at < total && looked_at < 8 * count;
-         ++looked_at) {
+    for (unsigned looked_at = 0; count > 0 && looked_at < most; ++looked_at) {
       Line& line = lines_[cursor_.fetch_add(1, std::memory_order_relaxed) % total];
       if ((load_tag(line, 0) | load_tag(line, 1) | load_tag(line, 2)) == 0) continue;
       freed += sweep_line(line, now, for_room);

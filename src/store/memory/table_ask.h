@@ -133,6 +133,7 @@ class TableAsk {
       std::size_t count = 0;
       for (Item& item : items_) {
         item.home = table_.home_of(item.counter->digest, geometry);
+        __builtin_prefetch(item.home, 1);  // they are on their way while the first one is locked
         wanted[count++] = item.home;
       }
       for (std::size_t i = 0; i < extra_count_; ++i) wanted[count++] = extra_[i];
@@ -229,24 +230,15 @@ class TableAsk {
     return true;
   }
 
-  // Only who holds a key's home line puts the key anywhere, so a key that is not seen in the later
-  // lines, though they are not locked, is not there. One that is seen may be swept meanwhile: it is
-  // looked for again under its line's lock.
   bool locate_beyond(Item& item, Held* home) noexcept {
+    const KeyDigest& digest = item.counter->digest;
     bool any = false;
-    for (unsigned distance = 1; distance < Line::kProbe; ++distance) {
-      Line* line = item.home + distance;
-      const std::uint64_t wanted = tag_of(item.counter->digest, distance);
-      bool seen = false;
-      for (unsigned slot = 0; slot < Line::kSlots; ++slot) {
-        const std::uint64_t tag = load_tag(*line, slot);
-        any = any || distance_of(tag) == distance;
-        seen = seen || same_key(tag, wanted);
-      }
-      if (!seen) continue;
+    for (unsigned distance = 0;;) {
+      distance = table_.next_seen(item.home, digest, distance, any);
+      if (distance == Line::kProbe) break;
       Hooks::at(Point::candidate_seen);
       const std::size_t held_before = held_count_;
-      Held* held = hold(line);
+      Held* held = hold(item.home + distance);
       if (held == nullptr) return false;
       if (found_in(item, held, distance)) return true;
       if (held_count_ != held_before) drop(held);
