@@ -3,15 +3,19 @@
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <thread>
 
 #include "server/door.h"
 
@@ -77,24 +81,32 @@ class EchoDoor final : public Door {
 // A client that waits at most kPatience for anything.
 class Client {
  public:
-  explicit Client(const Address& address) {
-    if (address.kind == Address::Kind::unix_socket) {
-      sockaddr_un at{};
-      at.sun_family = AF_UNIX;
-      address.path.copy(at.sun_path, sizeof at.sun_path - 1);
-      open(AF_UNIX, reinterpret_cast<const sockaddr*>(&at), sizeof at);
-    } else {
-      sockaddr_in at{};
-      at.sin_family = AF_INET;
-      at.sin_port = htons(address.port);
-      ::inet_pton(AF_INET, "127.0.0.1", &at.sin_addr);
-      open(AF_INET, reinterpret_cast<const sockaddr*>(&at), sizeof at);
-    }
+  explicit Client(Address address, bool connect_now = true) : address_(std::move(address)) {
+    const bool local = address_.kind == Address::Kind::unix_socket;
+    fd_ = ::socket(local ? AF_UNIX : AF_INET, SOCK_STREAM, 0);
+    timeval patience{};
+    patience.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(kPatience).count();
+    ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    if (connect_now) connect();
   }
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
   ~Client() { ::close(fd_); }
 
+  void connect() {
+    if (address_.kind == Address::Kind::unix_socket) {
+      sockaddr_un at{};
+      at.sun_family = AF_UNIX;
+      address_.path.copy(at.sun_path, sizeof at.sun_path - 1);
+      connected_ = ::connect(fd_, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0;
+    } else {
+      sockaddr_in at{};
+      at.sin_family = AF_INET;
+      at.sin_port = htons(address_.port);
+      ::inet_pton(AF_INET, "127.0.0.1", &at.sin_addr);
+      connected_ = ::connect(fd_, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0;
+    }
+  }
   bool connected() const { return connected_; }
   void send(std::string_view text) { (void)::send(fd_, text.data(), text.size(), MSG_NOSIGNAL); }
   // Up to `bytes`, or until the other side closes.
@@ -106,13 +118,7 @@ class Client {
   }
 
  private:
-  void open(int family, const sockaddr* at, socklen_t size) {
-    fd_ = ::socket(family, SOCK_STREAM, 0);
-    timeval patience{};
-    patience.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(kPatience).count();
-    ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    connected_ = ::connect(fd_, at, size) == 0;
-  }
+  const Address address_;
   int fd_ = -1;
   bool connected_ = false;
 };
@@ -201,6 +207,28 @@ TEST(Lane, DrainAcceptsWhatWasWaiting) {
   lane.start();
   EXPECT_EQ(client.receive(6), "early");
   EXPECT_EQ(drained.get_future().wait_for(kPatience), std::future_status::ready);
+}
+
+TEST(Lane, RestsWhenDescriptorsRunOutAndTakesTheClientAfterwards) {
+  std::atomic<int> told{0};
+  Served served(loopback(), {.on_accept_fault = [&](int number) { told = number; }});
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  Client client(served.at, /*connect_now=*/false);
+  // The lowest free number is the first that may not be given out any more.
+  const int lowest = ::dup(0);
+  ::close(lowest);
+  rlimit none = before;
+  none.rlim_cur = static_cast<rlim_t>(lowest);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  client.connect();
+  client.send("patience");
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  while (told == 0 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(told, EMFILE);
+  EXPECT_GE(served.lane.counts().accept_faults.load(), 1u);
+  EXPECT_EQ(client.receive(8), "patience");
 }
 
 TEST(Lane, DestructionClosesWhatIsOpen) {

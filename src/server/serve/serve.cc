@@ -52,6 +52,10 @@ Result<Server::Parts> prepare(const ServeOptions& options) {
         ErrorCode::invalid_argument,
         "--lanes " + std::to_string(lanes) + ": allowed are 1 to " + std::to_string(kMaxLanes)};
   }
+  if (options.http == "off" && options.grpc == "off" && options.admin == "off") {
+    return Error{ErrorCode::invalid_argument,
+                 "--http, --grpc and --admin are all off; nobody could ask"};
+  }
   Result<AdminToken> token =
       AdminToken::read(options.admin_token_file, std::getenv("WEIR_ADMIN_TOKEN"));
   if (!token) return std::move(token).error();

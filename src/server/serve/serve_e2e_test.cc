@@ -333,6 +333,13 @@ TEST(Serve, SaysWhyItCannotStart) {
     EXPECT_THAT(weir.err(), HasSubstr("weir.yaml.absent"));
   }
   {
+    ServedProcess weir(kPolicy, [](ServeOptions& options) {
+      options.http = options.grpc = options.admin = "off";
+    });
+    EXPECT_EQ(weir.wait(), 2);
+    EXPECT_THAT(weir.err(), HasSubstr("weir: --http, --grpc and --admin are all off"));
+  }
+  {
     ServedProcess weir(kPolicy, [](ServeOptions& options) { options.lanes = 257; });
     EXPECT_EQ(weir.wait(), 2);
     EXPECT_THAT(weir.err(), HasSubstr("--lanes 257: allowed are 1 to 256"));

@@ -161,6 +161,8 @@ render::ConnectionNumbers Server::connection_numbers() const {
 
 void Server::run(const std::function<void()>& ready) {
   for (const auto& lane : lanes_) lane->start();
+  // The file may have changed between the load that we run on and the start of watching.
+  control_.post([this] { (void)loader_.load(PolicyLoader::Why::change); });
   control_.post(ready);
   control_.run();
   for (const auto& lane : lanes_) lane->stop();
