@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -195,6 +196,16 @@ class BasicMemoryStore {
     std::span<Item> logs() noexcept { return {at(kMaxCounters - in_logs), in_logs}; }
   };
 
+  // Two counters of one digest would be two slots of one key.
+  static bool all_distinct(std::span<const Counter> counters) noexcept {
+    for (std::size_t i = 0; i < counters.size(); ++i) {
+      for (std::size_t k = 0; k < i; ++k) {
+        if (counters[i].digest == counters[k].digest) return false;
+      }
+    }
+    return counters.size() <= kMaxCounters;
+  }
+
   struct Outcome {
     bool grew = false;        // a key was added
     Line* crowded = nullptr;  // there was no room near this line
@@ -205,6 +216,7 @@ class BasicMemoryStore {
                          std::span<Finding> findings, bool last_attempt,
                          Outcome& outcome) noexcept {
     outcome = Outcome{};
+    assert(all_distinct(counters));
     Items items(counters, findings);
     LogAsk logs(*logs_, items.logs(), now);
     TableAsk<Hooks> table(table_, items.table(), now);
