@@ -16,9 +16,9 @@ std::string with_way_out(std::string message, const std::string& path) {
 std::optional<std::string> store_override(const Environment& environment,
                                           const std::string& given) {
   if (!given.empty()) return given;
-  const auto variable = environment.variable("WEIR_STORE");
-  if (variable && !variable->empty()) return variable;
-  return std::nullopt;
+  auto variable = environment.variable("WEIR_STORE");
+  if (variable && variable->empty()) variable.reset();
+  return variable;
 }
 
 std::optional<Policy> open_policy(Environment& environment, const std::string& path,

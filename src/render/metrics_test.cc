@@ -37,10 +37,12 @@ std::map<std::string, double> samples_of(const std::string& text) {
 TEST(Metrics, AddUpToAllowedPlusLimitedPlusRefused) {
   Metrics metrics;
   std::vector<Metrics::RouteSlot> slots = {Metrics::kNoRoute};
+  slots.reserve(71);
   for (int i = 0; i < 70; ++i) slots.push_back(metrics.route_slot("route" + std::to_string(i)));
   constexpr int kThreads = 4;
   constexpr int kEach = 20'000;
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       std::minstd_rand random(static_cast<unsigned>(t + 1));

@@ -15,9 +15,9 @@ struct Case {
   Verdict verdict;
   Rung rung;
   Reason reason;
-  std::optional<Nanos> retry_after;
-  bool never = false;
+  bool never;
   int status;
+  std::optional<Nanos> retry_after;
   std::string_view type;
   std::string_view detail;
 };
@@ -28,30 +28,30 @@ constexpr std::string_view kReduced =
     "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
 
 constexpr Case kCases[] = {
-    {Verdict::limited, Rung::store, Reason::over_limit, 11500ms, false, 429, kQuota,
+    {Verdict::limited, Rung::store, Reason::over_limit, false, 429, 11500ms, kQuota,
      R"(limit "5 per minute by ip" (5 per 60 s) of route "login" is used up; it has room for this request in 12 s if nothing else is asked)"},
-    {Verdict::limited, Rung::store, Reason::cost_exceeds_burst, std::nullopt, true, 429, kQuota,
+    {Verdict::limited, Rung::store, Reason::cost_exceeds_burst, true, 429, std::nullopt, kQuota,
      R"(limit "5 per minute by ip" (5 per 60 s) of route "login" never admits so much at once: 5 is the most; waiting does not help)"},
-    {Verdict::limited, Rung::store, Reason::blocked, std::nullopt, true, 429, kQuota,
+    {Verdict::limited, Rung::store, Reason::blocked, true, 429, std::nullopt, kQuota,
      R"(limit "5 per minute by ip" (5 per 60 s) of route "login" admits nothing; waiting does not help)"},
-    {Verdict::limited, Rung::share, Reason::over_share, 3s, false, 429, kQuota,
+    {Verdict::limited, Rung::share, Reason::over_share, false, 429, 3s, kQuota,
      R"(limit "5 per minute by ip" (5 per 60 s) of route "login" cannot be checked for the moment, and the part of it that is left here is used up)"},
-    {Verdict::refused, Rung::share, Reason::over_share, std::nullopt, false, 503, kReduced,
+    {Verdict::refused, Rung::share, Reason::over_share, false, 503, std::nullopt, kReduced,
      R"(limit "5 per minute by ip" (5 per 60 s) of route "login" cannot be checked for the moment, and the part of it that is left here cannot hold this request)"},
-    {Verdict::refused, Rung::policy, Reason::over_ceiling, 1s, false, 503, kReduced,
+    {Verdict::refused, Rung::policy, Reason::over_ceiling, false, 503, 1s, kReduced,
      R"(the limits of route "login" cannot be checked for the moment, and the ceiling for that time is reached)"},
-    {Verdict::refused, Rung::policy, Reason::store_unavailable, 1s, false, 503, kReduced,
+    {Verdict::refused, Rung::policy, Reason::store_unavailable, false, 503, 1s, kReduced,
      R"(limit "5 per minute by ip" (5 per 60 s) of route "login" cannot be checked for the moment, and its policy refuses what it cannot check)"},
-    {Verdict::refused, Rung::policy, Reason::keys_exhausted, 1s, false, 503, kReduced,
+    {Verdict::refused, Rung::policy, Reason::keys_exhausted, false, 503, 1s, kReduced,
      R"(limit "5 per minute by ip" (5 per 60 s) of route "login" cannot be counted for the moment: every counter is in use)"},
-    {Verdict::refused, Rung::policy, Reason::unmatched_request, std::nullopt, false, 503,
+    {Verdict::refused, Rung::policy, Reason::unmatched_request, false, 503, std::nullopt,
      "about:blank",
      "no route of the policy matches this request, and the policy refuses such requests"},
-    {Verdict::refused, Rung::policy, Reason::unknown_route, std::nullopt, false, 404, "about:blank",
+    {Verdict::refused, Rung::policy, Reason::unknown_route, false, 404, std::nullopt, "about:blank",
      "the policy has no such route"},
-    {Verdict::refused, Rung::policy, Reason::missing_value, std::nullopt, false, 400, "about:blank",
+    {Verdict::refused, Rung::policy, Reason::missing_value, false, 400, std::nullopt, "about:blank",
      R"(limit "5 per minute by ip" (5 per 60 s) of route "login" needs a value that the request lacks)"},
-    {Verdict::refused, Rung::policy, Reason::invalid_request, std::nullopt, false, 400,
+    {Verdict::refused, Rung::policy, Reason::invalid_request, false, 400, std::nullopt,
      "about:blank", "the request is outside the stated bounds"},
 };
 
