@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "store/local_store.h"
+#include "store/redis/ask.h"
 #include "store/redis/physical_key.h"
 #include "store/redis/reply_reader.h"
 
@@ -27,6 +28,11 @@ class ScriptStore final : public store::LocalStore {
   store::LocalAnswer decide(std::span<const store::Counter> counters, Instant now,
                             std::span<store::Finding> findings) noexcept override;
   std::uint64_t keys() const noexcept override { return 0; }
+
+  // The whole ask: with what is owed, what is known, and any load. Empty: it could not be decided.
+  std::vector<store::redis::CounterReply> ask(std::span<const store::Counter> counters,
+                                              const store::redis::AskOptions& options,
+                                              bool* allowed = nullptr);
 
  private:
   std::mutex mutex_;

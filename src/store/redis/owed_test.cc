@@ -1,0 +1,196 @@
+// What a store is told after an outage: units that were admitted without it, and what was last
+// known of a counter that it may have lost.
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "testing/lua_redis.h"
+#include "testing/redis_rig.h"
+#include "testing/script_store.h"
+
+namespace weir::store::redis {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::RigRule;
+
+constexpr Instant kNow{1'700'000'040s};  // 0 s into a minute
+constexpr Algorithm kAll[] = {Algorithm::gcra, Algorithm::fixed_window, Algorithm::sliding_window,
+                              Algorithm::sliding_log};
+
+class Returned : public ::testing::TestWithParam<Algorithm> {
+ protected:
+  RigRule rule{1, 10, 60s, GetParam()};
+
+  // One ask; how it turned out is in `reply` and `allowed`.
+  void ask(std::uint64_t cost, std::optional<Owed> owed,
+           std::optional<Known> known = std::nullopt) {
+    const Counter counter = rule.counter(cost);
+    const std::array owed_all{owed};
+    const std::array known_all{known};
+    AskOptions options;
+    options.now = now;
+    if (owed) options.owed = owed_all;
+    if (known) options.known = known_all;
+    const auto replies = store.ask({&counter, 1}, options, &allowed);
+    ASSERT_EQ(replies.size(), 1u);
+    reply = replies[0];
+    for (const auto& [key, value] : redis.keys()) EXPECT_TRUE(value.expires_at) << key;
+  }
+  Owed owed(std::uint64_t units, std::uint64_t outage = 1, std::uint64_t worker = 7) const {
+    Owed what;
+    what.worker = worker;
+    what.outage = outage;
+    what.units = units;
+    if (GetParam() == Algorithm::fixed_window || GetParam() == Algorithm::sliding_window) {
+      what.window = Instant{Nanos{limit::window_at(rule.numbers(), now).start_ns}};
+    }
+    return what;
+  }
+  std::uint32_t remaining() {
+    ask(0, std::nullopt);
+    return reply.finding.step.remaining;
+  }
+
+  testing::LuaRedis redis{kNow};
+  testing::ScriptStore store{[this](const std::vector<std::string>& command, Instant at) {
+                               redis.set_now(at);
+                               return redis.execute(command);
+                             },
+                             1'000};
+  Instant now = kNow;
+  CounterReply reply;
+  bool allowed = false;
+};
+
+TEST_P(Returned, AppliesOnlyWhatExceedsItsRecord) {
+  ask(1, owed(3));
+  EXPECT_TRUE(allowed);
+  EXPECT_EQ(remaining(), 6u);
+  ask(1, owed(3));  // the reply was lost, and it is told again
+  EXPECT_EQ(remaining(), 5u);
+  ask(1, owed(5));
+  EXPECT_EQ(remaining(), 2u);
+  ask(1, owed(2));  // an older telling
+  EXPECT_EQ(remaining(), 1u);
+}
+
+TEST_P(Returned, KeepsWorkersAndOutagesApart) {
+  ask(0, owed(2, 1, 7));
+  ask(0, owed(2, 1, 8));
+  ask(0, owed(2, 2, 7));
+  EXPECT_EQ(remaining(), 4u);
+}
+
+TEST_P(Returned, NeverGoesPastExactlyExhausted) {
+  ask(4, std::nullopt);
+  ask(1, owed(1'000));
+  EXPECT_FALSE(allowed);
+  EXPECT_EQ(reply.finding.step.outcome, limit::Outcome::limited);
+  EXPECT_EQ(reply.finding.step.remaining, 0u);
+  // As long as after ten units, and no longer.
+  EXPECT_LE(reply.finding.step.retry_after_ns, (GetParam() == Algorithm::gcra ? 6s : 120s) / 1ns);
+  EXPECT_LE(reply.finding.step.reset_after_ns, 120s / 1ns);
+}
+
+TEST_P(Returned, IsCountedThoughTheAskIsDenied) {
+  ask(9, owed(5));
+  EXPECT_FALSE(allowed);
+  EXPECT_EQ(remaining(), 5u);
+}
+
+TEST_P(Returned, IsCountedByAProbe) {
+  ask(0, owed(5));
+  EXPECT_EQ(reply.finding.step.remaining, 5u);
+  EXPECT_EQ(remaining(), 5u);
+}
+
+TEST_P(Returned, CountsNoMoreThanStillStands) {
+  Owed some = owed(8);
+  some.standing = 2;  // the rest has run off since
+  ask(0, some);
+  EXPECT_EQ(remaining(), 8u);
+  // What came since is told on top of the whole total.
+  some = owed(9);
+  some.standing = 3;
+  ask(0, some);
+  EXPECT_EQ(remaining(), 7u);
+}
+
+TEST_P(Returned, SaysWhereTheBoundWasExceeded) {
+  Owed some = owed(4);
+  some.bound = 9;
+  ask(5, std::nullopt);
+  ask(0, some);
+  EXPECT_FALSE(reply.over_bound);
+  some = owed(5);
+  some.bound = 9;
+  ask(0, some);
+  EXPECT_TRUE(reply.over_bound);
+}
+
+TEST_P(Returned, DropsWhatBelongsToAWindowThatIsOver) {
+  if (GetParam() == Algorithm::gcra || GetParam() == Algorithm::sliding_log) return;
+  const Owed old = owed(5);
+  now += 180s;
+  ask(1, old);
+  EXPECT_EQ(remaining(), 9u);
+}
+
+TEST_P(Returned, CountsTheWindowBeforeWhereItStillWeighs) {
+  if (GetParam() != Algorithm::sliding_window) return;
+  const Owed before = owed(8);
+  now += 90s;  // half of it is still covered
+  ask(0, before);
+  EXPECT_EQ(remaining(), 6u);
+  ask(0, before);
+  EXPECT_EQ(remaining(), 6u);
+}
+
+TEST_P(Returned, HealsAStoreThatLostItsData) {
+  ask(6, std::nullopt);
+  Known known;
+  known.state = reply.finding.step.next;
+  if (GetParam() == Algorithm::sliding_log) {
+    known.state = {.time_ns = now.time_since_epoch().count(), .current = 6};
+  }
+  redis.execute({"FLUSHALL"});
+  EXPECT_EQ(remaining(), 10u);
+  ask(1, std::nullopt, known);
+  EXPECT_EQ(remaining(), 3u);
+  // By maximum: what the store knows better is not lowered, and nothing is added up.
+  ask(1, std::nullopt, known);
+  EXPECT_EQ(remaining(), 2u);
+}
+
+TEST_P(Returned, HealsWithWhatIsKnownBeforeWhatIsOwed) {
+  ask(3, std::nullopt);
+  Known known;
+  known.state = reply.finding.step.next;
+  if (GetParam() == Algorithm::sliding_log) {
+    known.state = {.time_ns = now.time_since_epoch().count(), .current = 3};
+  }
+  redis.execute({"FLUSHALL"});
+  ask(1, owed(2), known);
+  EXPECT_TRUE(allowed);
+  EXPECT_EQ(remaining(), 4u);
+}
+
+TEST_P(Returned, KnowsNothingOfWhatIsOver) {
+  ask(6, std::nullopt);
+  Known known;
+  known.state = reply.finding.step.next;
+  if (GetParam() == Algorithm::sliding_log) {
+    known.state = {.time_ns = now.time_since_epoch().count(), .current = 6};
+  }
+  now += 180s;
+  ask(1, std::nullopt, known);
+  EXPECT_EQ(remaining(), 9u);
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryAlgorithm, Returned, ::testing::ValuesIn(kAll),
+                         [](const auto& tested) { return std::string(to_string(tested.param)); });
+
+}  // namespace
+}  // namespace weir::store::redis
