@@ -189,6 +189,25 @@ TEST_P(Returned, KnowsNothingOfWhatIsOver) {
   EXPECT_EQ(remaining(), 9u);
 }
 
+// The example of docs/internals/redis-keys.md.
+TEST(StoredValue, HasTheBytesOfThePage) {
+  testing::LuaRedis redis;
+  testing::ScriptStore store(
+      [&](const std::vector<std::string>& command, Instant) { return redis.execute(command); },
+      1'000);
+  const RigRule rule(1, 5, 60s);
+  const Counter counter = rule.counter();
+  AskOptions options;
+  options.now = Instant{1'700'000'040s};
+  options.loaded_at = Instant{1'700'000'000s};
+  ASSERT_EQ(store.ask({&counter, 1}, options).size(), 1u);
+  constexpr char kBytes[] =
+      "g\0\0\0\5\0\0\0\5\0\0\0\0\x0c\0\0\0\0\x01\x8b\xcf\xe5\x68\0\0\x65\x53\xf1\x34\0\0\0\0";
+  ASSERT_EQ(redis.keys().size(), 1u);
+  EXPECT_EQ(std::get<std::string>(redis.keys().begin()->second.data),
+            std::string(kBytes, sizeof(kBytes) - 1));
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryAlgorithm, Returned, ::testing::ValuesIn(kAll),
                          [](const auto& tested) { return std::string(to_string(tested.param)); });
 

@@ -36,11 +36,15 @@ KeySpace space(std::string_view prefix = "weir") {
   return KeySpace::make(prefix, "").value();
 }
 
-TEST(KeySpace, NamesAnOrdinaryCounterReadably) {
-  const std::string name = space().counter(structural(0x0123456789abcdef, {{"192.0.2.7"}}));
-  EXPECT_TRUE(name.starts_with("weir:1:{")) << name;
-  EXPECT_TRUE(name.ends_with("}782riWdFIwE/192.0.2.7")) << name;
-  EXPECT_EQ(tag_of(name).size(), 6u);
+// The examples of docs/internals/redis-keys.md.
+TEST(KeySpace, NamesTheExamplesOfThePage) {
+  constexpr std::uint64_t kIdentity = 0x0123456789abcdef;
+  EXPECT_EQ(space().counter(structural(kIdentity, {{"192.0.2.7"}})),
+            "weir:1:{z37h5w}782riWdFIwE/192.0.2.7");
+  EXPECT_EQ(space().counter(structural(kIdentity, {{"{a}b"}})),
+            "weir:1:{5x2tbx}782riWdFIwE/%7Ba%7Db");
+  EXPECT_EQ(space().counter(structural(kIdentity, {std::nullopt})), "weir:1:{268k8n}782riWdFIwE/~");
+  EXPECT_EQ(space().meta("", "epoch"), "weir:1:{!}epoch");
 }
 
 TEST(KeySpace, SharesATagBetweenRulesCountedByTheSameValues) {
