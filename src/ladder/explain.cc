@@ -232,6 +232,7 @@ ExplainedRule explained(const Route& route, const Rule& rule) {
 
 ExplainedRoute explained(const Model& model, const Route& route, const ExplainOptions& options) {
   ExplainedRoute out{.name = route.name,
+                     .heading = route.name,
                      .protects = route.protects,
                      .policy = route.when_store_fails,
                      .policy_reason = policy_reason(route),
@@ -245,6 +246,25 @@ ExplainedRoute explained(const Model& model, const Route& route, const ExplainOp
   out.states.push_back(returning(model, route, gone, options));
   out.besides = besides(model, route, options);
   if (options.outage) out.outage = outage_of(model, route, options);
+  return out;
+}
+
+// A part of a domain. One that says nothing has no answer for a store that is away.
+ExplainedRoute explained(const Model& model, const policy::DomainScope& scope,
+                         const ExplainOptions& options) {
+  ExplainedRoute out = explained(model, scope.route, options);
+  out.heading = "domain " + scope.route.name + (scope.path.empty() ? "" : ", below " + scope.path);
+  out.decided = scope.decided || model.rls.protects;
+  if (out.decided) {
+    if (!scope.decided) out.policy_reason = "rls: " + out.policy_reason;
+    return out;
+  }
+  out.policy_reason = "says nothing about its store being away";
+  out.states.resize(1);
+  out.besides = {
+      "A shared store is not served before it is said: protects: or when_store_fails: in the file, "
+      "rls: {protects: ...} in weir.yaml, or --protects."};
+  out.outage.reset();
   return out;
 }
 
@@ -274,6 +294,11 @@ std::vector<std::string> request_facts(const Model& model) {
     out.push_back(model.unmatched == policy::Unmatched::allow
                       ? "A request that no route matches is allowed, unchecked."
                       : "A request that no route matches is refused with 503.");
+  if (!model.domains.empty())
+    out.push_back(std::string("A request of a domain that no file describes is ") +
+                  (model.unmatched == policy::Unmatched::allow ? "allowed" : "refused") +
+                  "; one whose descriptors meet no limit is allowed.");
+  if (model.routes.empty()) return out;
   out.push_back(model.default_route.empty()
                     ? "A caller that names no route of this policy gets 404."
                     : "A caller that names no route of this policy gets route " +
@@ -309,9 +334,14 @@ Result<Explanation> explain(const Model& model, const ExplainOptions& options) {
   for (const Route& route : model.routes)
     if (options.route.empty() || route.name == options.route)
       out.routes.push_back(explained(model, route, checked));
+  for (const policy::Domain& domain : model.domains)
+    for (const policy::DomainScope& scope : domain.scopes)
+      if (options.route.empty() || domain.name == options.route)
+        if (!scope.route.rules.empty()) out.routes.push_back(explained(model, scope, checked));
   if (out.routes.empty() && !options.route.empty())
-    return Error{ErrorCode::not_found,
-                 "the policy has no route '" + std::string(options.route) + "'"};
+    return Error{ErrorCode::not_found, "the policy has no route '" + std::string(options.route) +
+                                           "', nor a domain of "
+                                           "that name with limits"};
   return out;
 }
 

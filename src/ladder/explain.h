@@ -18,7 +18,7 @@ enum class StoreState : std::uint8_t { answers, slow, away, returning };
 std::string_view to_string(StoreState state);
 
 struct ExplainOptions {
-  std::string_view route;       // empty: every route
+  std::string_view route;       // or domain; empty: all of them
   std::uint32_t workers = 1;    // processes that share the limits
   std::optional<Nanos> outage;  // how long the store is away
 };
@@ -61,8 +61,11 @@ struct ExplainedOutage {
   std::optional<std::uint64_t> all_keys;  // under the ceiling, all keys of the route together
 };
 
+// A route, or a part of an Envoy-style domain under one failure policy.
 struct ExplainedRoute {
   std::string name;
+  std::string heading;  // "login", "domain shop, below login"
+  bool decided = true;  // false: a domain that does not say what happens without the store
   std::vector<std::string> matches;
   std::optional<Protects> protects;
   FailurePolicy policy = FailurePolicy::closed;
@@ -85,7 +88,7 @@ struct Explanation {
   std::vector<ExplainedRoute> routes;
 };
 
-// Errors:      not_found: no route of that name.
+// Errors:      not_found: no route or domain of that name.
 Result<Explanation> explain(const policy::Model& model, const ExplainOptions& options);
 
 // As a person reads it, at most 100 columns, and as programs do: one JSON object a line, one a

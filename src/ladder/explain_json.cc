@@ -52,6 +52,8 @@ Json route_json(const Explanation& explanation, const ExplainedRoute& route) {
               {"matches", route.matches},
               {"policy", to_string(route.policy)},
               {"because", route.policy_reason}};
+  if (route.heading != route.name) out["heading"] = route.heading;
+  if (!route.decided) out["policy"] = nullptr;
   if (route.protects) out["protects"] = to_string(*route.protects);
   if (!route.ceiling.empty()) out["ceiling"] = route.ceiling;
   for (const ExplainedRule& rule : route.rules) out["rules"].push_back(rule_json(rule));

@@ -110,6 +110,28 @@ TEST(Explain, SaysTheNominalLengthOfAMonth) {
             std::string::npos);
 }
 
+TEST(Explain, TellsDomainsByTheirFailurePolicy) {
+  const auto policy = Policy::parse(R"(domain: shop
+descriptors:
+  - {key: user, rate_limit: {unit: minute, requests_per_unit: 5}}
+  - key: login
+    protects: security
+    rate_limit: {unit: minute, requests_per_unit: 5}
+)")
+                          .value();
+  const Explanation both = explain(policy.model(), {.route = "shop"}).value();
+  ASSERT_EQ(both.routes.size(), 2u);
+  EXPECT_FALSE(both.routes[0].decided);
+  EXPECT_EQ(both.routes[0].states.size(), 1u);
+  EXPECT_EQ(both.routes[1].heading, "domain shop, below login");
+  EXPECT_EQ(both.routes[1].policy, FailurePolicy::closed);
+  EXPECT_NE(explain_text(both).find("says nothing about its store being away"), std::string::npos);
+  const Policy said = policy.with_protects(Protects::capacity);
+  const Explanation decided = explain(said.model(), {}).value();
+  EXPECT_TRUE(decided.routes[0].decided);
+  EXPECT_EQ(decided.routes[0].policy, FailurePolicy::bounded);
+}
+
 TEST(Explain, KnowsOnlyRoutesOfThePolicy) {
   const auto policy = Policy::parse("routes: {a: {limits: [], protects: nothing}}").value();
   EXPECT_EQ(explain(policy.model(), {.route = "a"}).value().routes.size(), 1u);

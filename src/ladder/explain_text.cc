@@ -116,7 +116,7 @@ void rules_text(std::string& out, const ExplainedRoute& route) {
 }
 
 std::string head(const ExplainedRoute& route) {
-  std::string out = route.name;
+  std::string out = route.heading;
   for (std::size_t i = 0; i < route.matches.size(); ++i)
     out += (i == 0 ? "   for " : " or ") + route.matches[i];
   return out;
@@ -165,12 +165,10 @@ void table_text(std::string& out, const ExplainedRoute& route, const std::string
 
 void route_text(std::string& out, const Explanation& explanation, const ExplainedRoute& route) {
   out += head(route) + "\n";
-  if (!route.rules.empty())
-    paragraph(
-        out, 2, "", 2,
-        route.policy_reason + "; without its store: " + policy_in_words(route.policy) +
-            (route.ceiling.empty() ? ""
-                                   : ", under a ceiling of " + route.ceiling + " in each worker"));
+  std::string reason = route.policy_reason;
+  if (route.decided) reason += "; without its store: " + policy_in_words(route.policy);
+  if (!route.ceiling.empty()) reason += ", under a ceiling of " + route.ceiling + " in each worker";
+  if (!route.rules.empty()) paragraph(out, 2, "", 2, reason);
   out += "\n";
   rules_text(out, route);
   if (route.rules.empty()) return;

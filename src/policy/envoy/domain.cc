@@ -28,6 +28,15 @@ std::string Domain::way_to(std::uint32_t node) const {
   return (Wildcard::is_one(value) ? "the wildcard " : "the value ") + value;
 }
 
+std::vector<std::string> Domain::children(std::uint32_t node) const {
+  std::vector<std::string> out;
+  for (const std::uint32_t child : nodes_[node].children) {
+    const Node& at = nodes_[child];
+    out.push_back(at.value.empty() ? at.key : at.key + "_" + at.value);
+  }
+  return out;
+}
+
 std::optional<std::uint32_t> Domain::add(std::uint32_t node, const std::string& key,
                                          const std::string& value) {
   const auto next = static_cast<std::uint32_t>(nodes_.size());
@@ -42,8 +51,10 @@ std::optional<std::uint32_t> Domain::add(std::uint32_t node, const std::string& 
   } else if (!at.exact.emplace(KeyValue{key, value}, next).second) {
     return std::nullopt;
   }
-  at.has_children = true;
-  nodes_.emplace_back().value = value;
+  at.children.push_back(next);
+  Node& added = nodes_.emplace_back();
+  added.key = key;
+  added.value = value;
   return next;
 }
 

@@ -86,7 +86,8 @@ class Domain {
   std::optional<std::uint32_t> child(std::uint32_t node, std::string_view key,
                                      std::string_view value) const noexcept;
   std::optional<std::uint32_t> limit_of(std::uint32_t node) const { return nodes_[node].limit; }
-  bool has_children(std::uint32_t node) const { return nodes_[node].has_children; }
+  // What stands below a node: "key", "key_value", in the file's order.
+  std::vector<std::string> children(std::uint32_t node) const;
   // How that step was made: "value", "wildcard foo*", "any value".
   std::string way_to(std::uint32_t node) const;
 
@@ -129,8 +130,9 @@ class Domain {
   };
   struct Node {
     std::optional<std::uint32_t> limit;
-    bool has_children = false;
+    std::string key;
     std::string value;  // as configured
+    std::vector<std::uint32_t> children;
     std::unordered_map<KeyValue, std::uint32_t, KeyValueHash, KeyValueEqual> exact;
     TextMap<std::vector<std::pair<Wildcard, std::uint32_t>>> wild;
     TextMap<std::uint32_t> any;
