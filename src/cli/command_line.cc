@@ -43,7 +43,7 @@ struct CommandLine {
   void add_completion();
 };
 
-constexpr const char* kPolicyHelp = "Policy file";
+constexpr const char* kPolicyHelp = "Policy file, or a directory of them";
 constexpr const char* kStoreHelp = "Store to use instead of the policy's; also WEIR_STORE";
 
 CLI::App* verb(CLI::App& app, const char* name, const char* help) {
@@ -74,13 +74,19 @@ void CommandLine::add_explain() {
       ->type_name("N");
   explain_verb->add_option("--outage", explain.outage, "How long the store is away, as in 11s")
       ->type_name("TIME");
+  explain_verb
+      ->add_option("--request", explain.request,
+                   "Which limit of a domain a request meets, as in 'shop user=ada,path=/x'")
+      ->type_name("TEXT");
   explain_verb->add_option("--store", explain.store, kStoreHelp)->type_name("URL");
   explain_verb->add_flag("--json", explain.json, "One JSON object a line, one a route");
 }
 
 void CommandLine::add_lint() {
   lint_verb = verb(app, "lint", "Name every fault of policy files");
-  lint_verb->add_option("POLICY", lint.policies, "Policy files")->required()->type_name("");
+  lint_verb->add_option("POLICY", lint.policies, "Policy files, or directories of them")
+      ->required()
+      ->type_name("");
   lint_verb->add_flag("--json", lint.json, "One JSON object a line, one a fault");
 }
 

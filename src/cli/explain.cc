@@ -5,6 +5,7 @@
 #include "cli/route_names.h"
 #include "ladder/explain.h"
 #include "policy/duration.h"
+#include "policy/envoy/request_story.h"
 
 namespace weir::cli {
 namespace {
@@ -22,6 +23,7 @@ std::optional<std::string> read(const ExplainCommand& command, ladder::ExplainOp
     }
     options.workers = static_cast<std::uint32_t>(*workers);
   }
+  if (!command.request.empty() && command.json) return "--request is answered in words alone";
   if (!command.outage.empty()) {
     options.outage = policy::parse_duration(command.outage);
     if (!options.outage || *options.outage <= Nanos::zero()) {
@@ -42,8 +44,17 @@ ExitCode explain(Environment& environment, const ExplainCommand& command) {
   ExitCode code = ExitCode::usage;
   const auto policy = open_policy(environment, command.policy, command.store, code);
   if (!policy) return code;
-  if (!command.route.empty() && !route_names(policy->model()).contains(command.route)) {
-    return fail(environment, ExitCode::usage, no_such_route(policy->model(), command.route));
+  if (!command.request.empty()) {
+    const auto story = policy::request_story(policy->model(), command.request);
+    if (!story) return fail(environment, ExitCode::usage, story.error().message);
+    environment.out << *story;
+    return ExitCode::as_asked;
+  }
+  std::set<std::string> names = route_names(policy->model());
+  for (const policy::Domain& domain : policy->model().domains) names.insert(domain.name);
+  if (!command.route.empty() && !names.contains(command.route)) {
+    return fail(environment, ExitCode::usage,
+                "the policy has no route '" + command.route + "'; it has: " + joined(names));
   }
   const auto explanation = ladder::explain(policy->model(), options);
   if (!explanation) return fail(environment, ExitCode::usage, explanation.error().message);

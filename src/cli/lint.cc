@@ -1,5 +1,6 @@
 #include "cli/lint.h"
 
+#include <filesystem>
 #include <fstream>
 
 #include "render/text.h"
@@ -62,9 +63,8 @@ Found lint_file(Environment& environment, const std::string& path, bool json) {
 
 ExitCode lint(Environment& environment, const LintCommand& command) {
   for (const std::string& path : command.policies) {
-    // A folder opens, but nothing can be read from it.
-    std::ifstream file(path);
-    if (!file || (file.peek(), file.bad())) {
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(path, ignored) && !std::ifstream(path)) {
       return fail(environment, ExitCode::usage,
                   path + " cannot be read; name a policy file that is there and readable");
     }

@@ -1,6 +1,7 @@
 #include "ladder/bound.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "base/wide.h"
@@ -82,14 +83,21 @@ std::uint64_t most_in_window(const limit::Numbers& numbers) noexcept {
 std::uint64_t most_of_parts(const limit::Numbers& numbers, std::uint32_t workers,
                             std::uint32_t cut_off) noexcept {
   const std::uint64_t members = std::max(workers, 1u);
+  const std::uint64_t parts = limit::participants(numbers, members);
+  if (parts == 0) return 0;
   // The first in a key's order have the largest parts; who is first, each key decides by itself.
-  const std::uint64_t counted =
-      std::min<std::uint64_t>(cut_off, limit::participants(numbers, members));
-  std::uint64_t sum = 0;
-  for (std::uint64_t rank = 0; rank < counted; ++rank)
-    if (const auto part = limit::part_numbers(numbers, {.rank = rank, .members = members}))
-      sum += most_in_window(*part);
-  return sum;
+  const std::uint64_t counted = std::min<std::uint64_t>(cut_off, parts);
+  // Parts differ only where the remainder of the limit, or of the burst, ends.
+  std::array<std::uint64_t, 4> ends = {0, numbers.limit % parts, numbers.burst % parts, counted};
+  for (std::uint64_t& end : ends) end = std::min(end, counted);
+  std::sort(ends.begin(), ends.end());
+  Wide sum = 0;
+  for (std::size_t i = 1; i < ends.size(); ++i) {
+    if (ends[i] == ends[i - 1]) continue;
+    if (const auto part = limit::part_numbers(numbers, {.rank = ends[i - 1], .members = members}))
+      sum += Wide{ends[i] - ends[i - 1]} * most_in_window(*part);
+  }
+  return clamped(sum);
 }
 
 std::optional<std::uint64_t> most_admitted(const limit::Numbers& numbers, FailurePolicy policy,

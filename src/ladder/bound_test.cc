@@ -126,6 +126,21 @@ TEST(Bound, OfPartsNeverExceedsTheWhole) {
       }
 }
 
+TEST(Bound, OfPartsIsTheirSum) {
+  for (std::uint64_t limit = 1; limit < 30; ++limit)
+    for (std::uint64_t burst = 1; burst < 30; burst += 4)
+      for (std::uint32_t workers = 1; workers < 9; ++workers)
+        for (std::uint32_t cut_off = 0; cut_off <= workers; ++cut_off) {
+          const auto rule = numbers(Algorithm::gcra, limit, 1min, burst);
+          std::uint64_t sum = 0;
+          for (std::uint64_t rank = 0; rank < cut_off; ++rank)
+            if (const auto part = limit::part_numbers(rule, {.rank = rank, .members = workers}))
+              sum += most_in_window(*part);
+          ASSERT_EQ(most_of_parts(rule, workers, cut_off), sum)
+              << limit << " burst " << burst << ", " << cut_off << " of " << workers;
+        }
+}
+
 TEST(Bound, OfACeilingIsOneAProcess) {
   const auto ceiling = numbers(Algorithm::gcra, 50, 1s);
   EXPECT_EQ(most_under_ceiling(ceiling, 3, 1s), 300u);

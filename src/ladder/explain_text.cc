@@ -167,7 +167,8 @@ void route_text(std::string& out, const Explanation& explanation, const Explaine
   out += head(route) + "\n";
   std::string reason = route.policy_reason;
   if (route.decided) reason += "; without its store: " + policy_in_words(route.policy);
-  if (!route.ceiling.empty()) reason += ", under a ceiling of " + route.ceiling + " in each worker";
+  if (!route.ceiling.empty() && route.policy != FailurePolicy::closed)
+    reason += ", under a ceiling of " + route.ceiling + " in each worker";
   if (!route.rules.empty()) paragraph(out, 2, "", 2, reason);
   out += "\n";
   rules_text(out, route);
