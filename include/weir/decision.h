@@ -105,6 +105,10 @@ class [[nodiscard]] Decision {
       retry_after;  // limited: true, to the nanosecond; refused: a hint; absent: waiting is useless
   Instant decided_at{};  // the store's time of the decision
 
+  // A shared store's names of what was charged, for Guard::refund; opaque. Empty on the embedded
+  // store.
+  std::string receipt_keys;
+
   Decision() noexcept {}
   Decision(const Decision& other) { *this = other; }
   Decision(Decision&& other) noexcept { *this = std::move(other); }

@@ -81,6 +81,9 @@ class Guard {
   }
   // Finds the route by `match`, then decides.
   Decision check_request(const HttpRequest& request, CheckOptions options = {});
+  // As check_request(), answered as check_async() is.
+  void check_request_async(const HttpRequest& request, CheckOptions options,
+                           std::function<void(Decision)> done);
 
   // Decides, and where the answer is limited waits until the cost fits, at most `patience`.
   // Returns at once when it never can fit, or when the wait would outlast the patience.

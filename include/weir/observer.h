@@ -7,12 +7,33 @@
 
 namespace weir {
 
+// What became of the shared store. Transitions only: one when it goes, one when it comes back.
+struct StoreEvent {
+  enum class Kind : std::uint8_t {
+    away_at_start,  // it did not answer when the Guard was opened
+    away,           // the breaker opened: nobody is asked until a probe succeeds
+    answers_again,  // a probe succeeded: a growing part of the keys is asked about
+    back,           // every key is
+    fault,          // what a check of the server found wrong; decisions go on
+    clock_set,      // the store's clock was set
+  };
+  Kind kind = Kind::away;
+  std::string_view
+      why;  // a sentence of ours, or what the server said; empty where there is nothing to say
+  Nanos next_probe{0};           // away: until the next probe
+  std::uint64_t owed_units = 0;  // back: admitted meanwhile and still to be told
+};
+
+std::string_view to_string(StoreEvent::Kind kind);
+
 // Hears what a Guard does. Called in the caller's thread, after the decision, outside every lock;
 // must not block.
 class Observer {
  public:
   virtual ~Observer() = default;
   virtual void on_decision(const Decision& decision) { (void)decision; }
+  // Comes from the store's thread.
+  virtual void on_store_event(const StoreEvent& event) { (void)event; }
   virtual void on_policy_loaded(std::uint64_t generation) { (void)generation; }
   virtual void on_policy_rejected(std::string_view faults) { (void)faults; }
 };

@@ -1,5 +1,6 @@
 #include "weir/decision.h"
 #include "weir/limits.h"
+#include "weir/observer.h"
 
 // The one place where the public enumerations get their spelling; JSON, headers, metrics, logs and
 // messages use it.
@@ -121,6 +122,24 @@ std::string_view to_string(Reason reason) {
       return "invalid_request";
     case Reason::keys_exhausted:
       return "keys_exhausted";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(StoreEvent::Kind kind) {
+  switch (kind) {
+    case StoreEvent::Kind::away_at_start:
+      return "store_away_at_start";
+    case StoreEvent::Kind::away:
+      return "store_away";
+    case StoreEvent::Kind::answers_again:
+      return "store_answers_again";
+    case StoreEvent::Kind::back:
+      return "store_back";
+    case StoreEvent::Kind::fault:
+      return "store_fault";
+    case StoreEvent::Kind::clock_set:
+      return "store_clock_set";
   }
   return "unknown";
 }

@@ -4,8 +4,8 @@
 
 namespace weir::guard {
 BoundPolicy::BoundPolicy(Policy policy, std::uint64_t generation, NamePool& names,
-                         render::Metrics& metrics)
-    : policy_(std::move(policy)), generation_(generation) {
+                         render::Metrics& metrics, Ceilings& ceilings, Instant loaded_at)
+    : policy_(std::move(policy)), generation_(generation), loaded_at_(loaded_at) {
   const std::vector<policy::Route>& routes = model().routes;
   routes_.reserve(routes.size());
   for (const policy::Route& route : routes) {
@@ -13,7 +13,8 @@ BoundPolicy::BoundPolicy(Policy policy, std::uint64_t generation, NamePool& name
                      .name = names.keep(route.name),
                      .rules = {},
                      .slot = static_cast<std::uint32_t>(routes_.size()),
-                     .metrics = metrics.route_slot(route.name)};
+                     .metrics = metrics.route_slot(route.name),
+                     .ceiling = route.ceiling ? ceilings.of(route.name) : nullptr};
     for (const policy::Rule& rule : route.rules) {
       bound.rules.push_back({&rule, names.keep(rule.name), rule.shadow || route.shadow});
       by_identity_.emplace(rule.identity, &rule);

@@ -1,6 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -8,6 +11,7 @@
 
 #include "base/key_digest.h"
 #include "base/name_pool.h"
+#include "ladder/ceiling.h"
 #include "policy/model.h"
 #include "render/metrics.h"
 #include "weir/policy.h"
@@ -25,8 +29,24 @@ struct BoundRoute {
   const policy::Route* route = nullptr;
   std::string_view name;
   std::vector<BoundRule> rules;
-  std::uint32_t slot = 0;     // place in the model's routes
-  std::uint32_t metrics = 0;  // place of its counters
+  std::uint32_t slot = 0;              // place in the model's routes
+  std::uint32_t metrics = 0;           // place of its counters
+  ladder::Ceiling* ceiling = nullptr;  // its cap in this process, kept across reloads
+};
+
+// The ceilings of this process, by their route's name.
+//
+// Threads:     any.
+class Ceilings {
+ public:
+  ladder::Ceiling* of(const std::string& route) {
+    std::lock_guard lock(mutex_);
+    return &ceilings_[route];
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, ladder::Ceiling> ceilings_;  // nodes never move
 };
 
 // A policy made ready for the way of a request: looked up by name without allocation, immutable
@@ -34,11 +54,14 @@ struct BoundRoute {
 class BoundPolicy {
  public:
   // Requires: `names` outlives every decision made with this.
-  BoundPolicy(Policy policy, std::uint64_t generation, NamePool& names, render::Metrics& metrics);
+  BoundPolicy(Policy policy, std::uint64_t generation, NamePool& names, render::Metrics& metrics,
+              Ceilings& ceilings, Instant loaded_at);
 
   const policy::Model& model() const noexcept { return policy_.model(); }
   const Policy& policy() const noexcept { return policy_; }
   std::uint64_t generation() const noexcept { return generation_; }
+
+  Instant loaded_at() const noexcept { return loaded_at_; }
 
   // The route of that name, else the default one, else null.
   const BoundRoute* find(std::string_view name) const noexcept;
@@ -52,6 +75,7 @@ class BoundPolicy {
  private:
   Policy policy_;
   std::uint64_t generation_;
+  Instant loaded_at_;
   std::vector<BoundRoute> routes_;
   const BoundRoute* default_ = nullptr;
   std::unordered_map<std::uint64_t, const policy::Rule*> by_identity_;

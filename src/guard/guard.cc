@@ -18,11 +18,16 @@ Decision Guard::check(std::string_view route, std::span<const Descriptor> descri
 
 void Guard::check_async(std::string_view route, std::span<const Descriptor> descriptors,
                         CheckOptions options, std::function<void(Decision)> done) {
-  done(check(route, descriptors, options));
+  impl_->check_async(route, guard::DescriptorValues(descriptors), options, std::move(done));
 }
 
 Decision Guard::check_request(const HttpRequest& request, CheckOptions options) {
   return impl_->check_request(request, options);
+}
+
+void Guard::check_request_async(const HttpRequest& request, CheckOptions options,
+                                std::function<void(Decision)> done) {
+  impl_->check_request_async(request, options, std::move(done));
 }
 
 Decision Guard::wait(std::string_view route, std::span<const Descriptor> descriptors,

@@ -1,8 +1,10 @@
 #include "guard/impl.h"
 
+#include <algorithm>
 #include <array>
 
 #include "guard/compose.h"
+#include "guard/receipt_keys.h"
 #include "policy/http_view.h"
 #include "policy/match.h"
 #include "store/custom_store.h"
@@ -46,19 +48,28 @@ Decision admitted(Reason reason, std::string_view route, std::uint64_t cost) {
   return decision;
 }
 
-Result<std::unique_ptr<store::LocalStore>> open_store(const policy::Model& model,
-                                                      std::unique_ptr<Store> own) {
-  if (own)
-    return std::unique_ptr<store::LocalStore>(std::make_unique<store::CustomStore>(std::move(own)));
-  if (!model.store.url.starts_with("memory:")) {
-    return Error{ErrorCode::failed_precondition,
-                 "store: this release decides on the embedded store; allowed: memory:, or a Store "
-                 "of your own in "
-                 "GuardOptions"};
+Result<Guard::Impl::Stores> open_store(const policy::Model& model, std::unique_ptr<Store> own) {
+  Guard::Impl::Stores stores;
+  if (own) {
+    stores.local = std::make_unique<store::CustomStore>(std::move(own));
+  } else if (!model.store.url.starts_with("memory:")) {
+    stores.shared = true;
+  } else {
+    auto memory = store::MemoryStore::open({.max_keys = model.store.memory_keys});
+    if (!memory) return memory.error();
+    stores.local = std::move(*memory);
   }
-  auto memory = store::MemoryStore::open({.max_keys = model.store.memory_keys});
-  if (!memory) return memory.error();
-  return std::unique_ptr<store::LocalStore>(std::move(*memory));
+  return stores;
+}
+
+// In a fleet every worker must digest a counter alike: what a key's place and its turn in recovery
+// are drawn from.
+KeyHasher::Secret hasher_secret(const policy::Model& model, bool shared) {
+  if (!shared) return KeyHasher::random_secret();
+  const ValueDigester::Digest digest = ValueDigester::from_text(model.store.prefix)("key hasher");
+  KeyHasher::Secret secret{};
+  std::copy(digest.begin(), digest.end(), secret.begin());
+  return secret;
 }
 
 bool same_store(const policy::Model& a, const policy::Model& b) {
@@ -69,46 +80,81 @@ bool same_store(const policy::Model& a, const policy::Model& b) {
 }  // namespace
 
 Result<Guard> Guard::open(Policy policy, GuardOptions options) {
-  auto store = open_store(policy.model(), std::move(options.store));
-  if (!store) return store.error();
-  return Guard(std::make_unique<Impl>(std::move(policy), options, std::move(*store)));
+  auto stores = open_store(policy.model(), std::move(options.store));
+  if (!stores) return stores.error();
+  const bool shared = stores->shared;
+  auto impl = std::make_unique<Impl>(std::move(policy), options, std::move(*stores));
+  if (shared) {
+    if (auto opened = impl->open_shared(); !opened) return opened.error();
+  }
+  return Guard(std::move(impl));
 }
 
-Guard::Impl::Impl(Policy policy, const GuardOptions& options,
-                  std::unique_ptr<store::LocalStore> store)
+Guard::Impl::Impl(Policy policy, const GuardOptions& options, Stores stores)
     : clock_(options.clock != nullptr ? options.clock : &Clock::real()),
       observer_(options.observer),
-      hasher_(KeyHasher::random_secret()),
+      hasher_(hasher_secret(policy.model(), stores.shared)),
       digester_(ValueDigester::from_text(policy.model().store.prefix)),
-      store_(std::move(store)),
-      current_(std::make_unique<guard::BoundPolicy>(std::move(policy), 1, names_, metrics_)) {
+      store_(std::move(stores.local)),
+      current_(std::make_unique<guard::BoundPolicy>(std::move(policy), 1, names_, metrics_,
+                                                    ceilings_, clock_->now())) {
   metrics_.set_policy_generation(1);
   metrics_.read_known_keys_from([this] { return store_->keys(); });
 }
 
 Guard::Impl::~Impl() = default;
 
+Result<void> Guard::Impl::open_shared() {
+  auto shared = guard::SharedStore::open(current_.read()->model(), *clock_, metrics_, observer_);
+  if (!shared) return shared.error();
+  shared_ = std::move(*shared);
+  return {};
+}
+
 Decision Guard::Impl::check(std::string_view name, const guard::Values& values,
                             CheckOptions options) noexcept {
-  const PolicyRef policy = current_.read();
+  PolicyRef policy = current_.read();
   const guard::BoundRoute* route = policy->find(name);
   if (route == nullptr) {
     Decision decision = refused(Reason::unknown_route, {}, options.cost);
     return tell(std::move(decision), render::Metrics::kNoRoute);
   }
-  return decide(*policy, *route, values, options);
+  return decide(std::move(policy), *route, values, options);
 }
 
 Decision Guard::Impl::check_request(const HttpRequest& request, CheckOptions options) noexcept {
-  const PolicyRef policy = current_.read();
+  PolicyRef policy = current_.read();
   const policy::Model& model = policy->model();
   policy::HttpView view;
   if (view.take(request, model) != policy::HttpView::State::ready) {
     return tell(refused(Reason::invalid_request, {}, options.cost), render::Metrics::kNoRoute);
   }
   const auto found = model.matcher->by_request(view.method(), view.host(), view.path());
-  if (found) return decide(*policy, policy->at(*found), RequestValues(view), options);
+  if (found) {
+    const guard::BoundRoute& route = policy->at(*found);
+    return decide(std::move(policy), route, RequestValues(view), options);
+  }
   return decide_unmatched(options.cost);
+}
+
+void Guard::Impl::check_request_async(const HttpRequest& request, CheckOptions options,
+                                      std::function<void(Decision)> done) {
+  if (!shared_) {
+    done(check_request(request, options));
+    return;
+  }
+  PolicyRef policy = current_.read();
+  const policy::Model& model = policy->model();
+  policy::HttpView view;
+  const bool ready = view.take(request, model) == policy::HttpView::State::ready;
+  const auto found =
+      ready ? model.matcher->by_request(view.method(), view.host(), view.path()) : std::nullopt;
+  if (!found) {
+    done(check_request(request, options));
+    return;
+  }
+  const guard::BoundRoute& route = policy->at(*found);
+  decide_async(std::move(policy), route, RequestValues(view), options, std::move(done));
 }
 
 Decision Guard::Impl::decide_unmatched(std::uint64_t cost) noexcept {
@@ -124,34 +170,50 @@ Decision Guard::Impl::refuse_invalid(std::string_view route, std::uint64_t cost,
   return tell(refused(Reason::invalid_request, route, cost), slot);
 }
 
-Decision Guard::Impl::decide(const guard::BoundPolicy& policy, const guard::BoundRoute& route,
+Decision Guard::Impl::decide(PolicyRef policy, const guard::BoundRoute& route,
                              const guard::Values& values, CheckOptions options) noexcept {
+  if (shared_) return decide_shared(std::move(policy), route, values, options);
   const bool timing = timed();
   const MonoTime begun = timing ? clock_->mono() : MonoTime{};
   guard::Plan plan;
   const guard::Plan::Outcome outcome =
-      plan.make(route, policy, values, options.cost, hasher_, digester_);
-  for (std::size_t i = 0; i < plan.absent; ++i) metrics_.count_absent(route.metrics);
+      plan.make(route, *policy, values, options.cost, hasher_, digester_);
+  std::optional<Decision> decided = before_asking(outcome, plan, route, options);
   Decision decision;
+  if (decided) {
+    decision = *std::move(decided);
+  } else {
+    ask_local(plan, decision);
+  }
+  return finish(std::move(decision), *policy, route, options,
+                timing ? std::optional<Nanos>(clock_->mono() - begun) : std::nullopt);
+}
+
+std::optional<Decision> Guard::Impl::before_asking(guard::Plan::Outcome outcome,
+                                                   const guard::Plan& plan,
+                                                   const guard::BoundRoute& route,
+                                                   CheckOptions options) noexcept {
+  for (std::size_t i = 0; i < plan.absent; ++i) metrics_.count_absent(route.metrics);
   switch (outcome) {
     case guard::Plan::Outcome::missing_value:
-      decision = refused(Reason::missing_value, route.name, options.cost);
-      break;
+      return refused(Reason::missing_value, route.name, options.cost);
     case guard::Plan::Outcome::unreadable:
-      decision = refused(Reason::invalid_request, route.name, options.cost);
-      break;
+      return refused(Reason::invalid_request, route.name, options.cost);
     case guard::Plan::Outcome::nothing_applies:
-      decision = admitted(Reason::no_limit, route.name, options.cost);
-      break;
+      return admitted(Reason::no_limit, route.name, options.cost);
     case guard::Plan::Outcome::ready:
-      ask_local(plan, decision);
       break;
   }
+  return std::nullopt;
+}
+
+Decision Guard::Impl::finish(Decision decision, const guard::BoundPolicy& policy,
+                             const guard::BoundRoute& route, CheckOptions options,
+                             std::optional<Nanos> took) noexcept {
   decision.route = route.name;
   decision.cost = options.cost;
   decision.profiles = policy.model().header_profiles;
-  return tell(std::move(decision), route.metrics,
-              timing ? std::optional<Nanos>(clock_->mono() - begun) : std::nullopt);
+  return tell(std::move(decision), route.metrics, took);
 }
 
 void Guard::Impl::ask_local(const guard::Plan& plan, Decision& decision) noexcept {
@@ -162,12 +224,7 @@ void Guard::Impl::ask_local(const guard::Plan& plan, Decision& decision) noexcep
   switch (answer.outcome) {
     case store::LocalOutcome::decided:
       guard::compose(plan, std::span(findings.data(), plan.count), now, Rung::store, decision);
-      for (std::size_t i = 0; i < plan.count; ++i) {
-        if (plan.counters[i].shadow) {
-          metrics_.count_shadow(plan.route->metrics,
-                                findings[i].step.outcome == limit::Outcome::allowed);
-        }
-      }
+      count_shadows(plan, findings);
       return;
     case store::LocalOutcome::exhausted:
       decision.verdict = Verdict::refused;
@@ -179,6 +236,14 @@ void Guard::Impl::ask_local(const guard::Plan& plan, Decision& decision) noexcep
   }
 }
 
+void Guard::Impl::count_shadows(const guard::Plan& plan,
+                                std::span<const store::Finding> findings) noexcept {
+  for (std::size_t i = 0; i < plan.count; ++i) {
+    if (!plan.counters[i].shadow) continue;
+    metrics_.count_shadow(plan.route->metrics, findings[i].step.outcome == limit::Outcome::allowed);
+  }
+}
+
 // A store of the caller's own could not decide. One process cannot tell its part from the whole, so
 // bounded and settle are as strict as closed here: nobody may be let through uncounted unless the
 // route says open.
@@ -186,7 +251,18 @@ void Guard::Impl::by_policy(const guard::Plan& plan, Decision& decision) noexcep
   decision.rung = Rung::policy;
   decision.reason = Reason::store_unavailable;
   decision.verdict = Verdict::refused;
-  if (plan.route->route->when_store_fails != FailurePolicy::open) return;
+  const policy::Route& route = *plan.route->route;
+  if (route.when_store_fails != FailurePolicy::open) return;
+  if (route.ceiling) {
+    const limit::Step step =
+        plan.route->ceiling->take(route.ceiling->numbers, clock_->now(), plan.counters[0].cost);
+    if (step.outcome != limit::Outcome::allowed) {
+      decision.reason = Reason::over_ceiling;
+      if (step.outcome == limit::Outcome::limited)
+        decision.retry_after = Nanos(step.retry_after_ns);
+      return;
+    }
+  }
   decision.verdict = Verdict::allowed;
   metrics_.count_unenforced(plan.route->metrics);
 }
@@ -205,26 +281,25 @@ Decision Guard::Impl::tell(Decision decision, render::Metrics::RouteSlot route,
 Result<void> Guard::Impl::refund(const Decision& decision) {
   const PolicyRef policy = current_.read();
   std::array<store::Counter, guard::kMaxRules> counters;
-  std::array<store::Finding, guard::kMaxRules> findings;
   std::size_t count = 0;
+  std::string_view keys = decision.receipt_keys;
   for (const RuleReport& report : decision.rules()) {
     if (report.charge.units == 0 || count == guard::kMaxRules) continue;
+    const std::string_view key = guard::take_receipt_key(keys);
     const limit::Numbers* numbers = policy->numbers_of(report.charge.identity, report.charge.stamp);
     if (numbers == nullptr) continue;  // the rule is gone, and its counters with it
     counters[count++] = {.numbers = numbers,
                          .rule = report.rule,
                          .identity = report.charge.identity,
                          .digest = {report.charge.key_hi, report.charge.key_lo},
-                         .key = {},
+                         .key = key,
                          .cost = report.charge.units,
                          .op = store::Op::refund,
                          .generation = static_cast<std::uint32_t>(policy->generation()),
                          .receipt = report.charge.receipt};
   }
   if (count == 0) return {};
-  const store::LocalAnswer answer =
-      store_->decide({counters.data(), count}, clock_->now(), {findings.data(), count});
-  if (answer.outcome == store::LocalOutcome::unavailable) {
+  if (!carry_out({counters.data(), count})) {
     return Error{ErrorCode::unavailable,
                  "refund: the store could not decide; nothing was given back"};
   }
@@ -245,10 +320,7 @@ Result<void> Guard::Impl::reset(std::string_view name, const guard::Values& valu
                  "reset: a strict rule of route '" + std::string(name) + "' lacks a value"};
   }
   for (std::size_t i = 0; i < plan.count; ++i) plan.counters[i].op = store::Op::reset;
-  std::array<store::Finding, guard::kMaxRules> findings;
-  const store::LocalAnswer answer =
-      store_->decide(plan.asked(), clock_->now(), {findings.data(), plan.count});
-  if (answer.outcome == store::LocalOutcome::unavailable) {
+  if (plan.count > 0 && !carry_out(plan.asked())) {
     return Error{ErrorCode::unavailable, "reset: the store could not decide; nothing was reset"};
   }
   return {};
@@ -261,8 +333,12 @@ Result<void> Guard::Impl::reload(Policy policy) {
                  "store: a reload cannot move to another store (url, prefix or max_keys changed); "
                  "restart to move"};
   }
+  if (shared_) {
+    if (auto fits = guard::SharedStore::check(policy.model()); !fits) return fits.error();
+  }
   const std::uint64_t next = current_.read()->generation() + 1;
-  current_.publish(std::make_unique<guard::BoundPolicy>(std::move(policy), next, names_, metrics_));
+  current_.publish(std::make_unique<guard::BoundPolicy>(std::move(policy), next, names_, metrics_,
+                                                        ceilings_, clock_->now()));
   metrics_.set_policy_generation(next);
   if (observer_ != nullptr) observer_->on_policy_loaded(next);
   return {};

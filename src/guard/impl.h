@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -8,6 +9,7 @@
 #include "base/snapshot.h"
 #include "guard/bound_policy.h"
 #include "guard/plan.h"
+#include "guard/shared_store.h"
 #include "render/metrics.h"
 #include "store/local_store.h"
 #include "weir/guard.h"
@@ -17,7 +19,13 @@ namespace weir {
 // The facade's inside: what doors of this repository may reach besides the public Guard.
 class Guard::Impl {
  public:
-  Impl(Policy policy, const GuardOptions& options, std::unique_ptr<store::LocalStore> store);
+  // What decides: one of the two.
+  struct Stores {
+    std::unique_ptr<store::LocalStore> local;
+    bool shared = false;  // the policy names a server: see open_shared()
+  };
+  Impl(Policy policy, const GuardOptions& options, Stores stores);
+  Result<void> open_shared();
   ~Impl();
 
   using PolicyRef = SnapshotCell<guard::BoundPolicy>::Ref;
@@ -26,6 +34,10 @@ class Guard::Impl {
   Decision check(std::string_view route, const guard::Values& values,
                  CheckOptions options) noexcept;
   Decision check_request(const HttpRequest& request, CheckOptions options) noexcept;
+  void check_async(std::string_view route, const guard::Values& values, CheckOptions options,
+                   std::function<void(Decision)> done);
+  void check_request_async(const HttpRequest& request, CheckOptions options,
+                           std::function<void(Decision)> done);
   // What a request is answered that no route is for: as `unmatched` says, and counted.
   Decision decide_unmatched(std::uint64_t cost) noexcept;
   // What a request is answered that no reading of would be safe; counted under its route.
@@ -37,14 +49,31 @@ class Guard::Impl {
 
   render::Metrics& metrics() noexcept { return metrics_; }
   Clock& clock() noexcept { return *clock_; }
-  store::LocalStore& store() noexcept { return *store_; }
+  // Null on the embedded store, or one of the caller's own.
+  guard::SharedStore* shared() noexcept { return shared_.get(); }
   const KeyHasher& hasher() const noexcept { return hasher_; }
   const ValueDigester& digester() const noexcept { return digester_; }
 
  private:
-  Decision decide(const guard::BoundPolicy& policy, const guard::BoundRoute& route,
-                  const guard::Values& values, CheckOptions options) noexcept;
+  Decision decide(PolicyRef policy, const guard::BoundRoute& route, const guard::Values& values,
+                  CheckOptions options) noexcept;
   void ask_local(const guard::Plan& plan, Decision& decision) noexcept;
+  class Job;
+  class Waiting;
+  // The decision where no store needs to be asked; absent: `plan` is to be asked about.
+  std::optional<Decision> before_asking(guard::Plan::Outcome outcome, const guard::Plan& plan,
+                                        const guard::BoundRoute& route,
+                                        CheckOptions options) noexcept;
+  Decision finish(Decision decision, const guard::BoundPolicy& policy,
+                  const guard::BoundRoute& route, CheckOptions options,
+                  std::optional<Nanos> took) noexcept;
+  void decide_async(PolicyRef policy, const guard::BoundRoute& route, const guard::Values& values,
+                    CheckOptions options, std::function<void(Decision)> done) noexcept;
+  Decision decide_shared(PolicyRef policy, const guard::BoundRoute& route,
+                         const guard::Values& values, CheckOptions options) noexcept;
+  // Carries out refunds and resets; true where the store did.
+  bool carry_out(std::span<const store::Counter> counters) noexcept;
+  void count_shadows(const guard::Plan& plan, std::span<const store::Finding> findings) noexcept;
   void by_policy(const guard::Plan& plan, Decision& decision) noexcept;
   Decision tell(Decision decision, render::Metrics::RouteSlot route,
                 std::optional<Nanos> took = {}) noexcept;
@@ -52,12 +81,14 @@ class Guard::Impl {
   Clock* clock_;
   Observer* observer_;
   NamePool names_;
+  guard::Ceilings ceilings_;
   render::Metrics metrics_;
   KeyHasher hasher_;
   ValueDigester digester_;
   std::unique_ptr<store::LocalStore> store_;
   std::mutex reloading_;
   SnapshotCell<guard::BoundPolicy> current_;
+  std::unique_ptr<guard::SharedStore> shared_;  // last: its thread uses the rest
 };
 
 }  // namespace weir

@@ -45,7 +45,7 @@ struct KnownTable::Entry {
   std::int64_t forget_at_ns = 0;  // local spending means nothing from then on
   OwedUnits owed;                 // of the latest outage and window
   std::uint64_t told_units = 0;   // of which the store has been told
-  Instant told_until{};
+  Instant run_off_at{};           // gcra: when all of it has, at the whole's rate
 
   bool pinned(Instant now) const { return spent && now.time_since_epoch().count() < forget_at_ns; }
 
@@ -119,20 +119,19 @@ struct KnownTable::Entry {
     if (owed.outage == 0 || owed.window != window) {
       owed = {.outage = next_outage.fetch_add(1, std::memory_order_relaxed), .window = window};
       told_units = 0;
-      told_until = Instant{};
+      run_off_at = Instant{};
     }
     owed.units += units;
     if (whole.algorithm == Algorithm::gcra) {
-      owed.until =
-          std::max(owed.until, now) + Nanos(whole.interval_ns * static_cast<std::int64_t>(units));
+      run_off_at =
+          std::max(run_off_at, now) + Nanos(whole.interval_ns * static_cast<std::int64_t>(units));
     }
   }
 
   void disown(const Numbers& whole, std::uint64_t units) {
     owed.units -= std::min(owed.units - told_units, units);
     if (whole.algorithm == Algorithm::gcra) {
-      owed.until = std::max(
-          told_until, owed.until - Nanos(whole.interval_ns * static_cast<std::int64_t>(units)));
+      run_off_at -= Nanos(whole.interval_ns * static_cast<std::int64_t>(units));
     }
   }
 
@@ -316,9 +315,15 @@ std::optional<OwedUnits> KnownTable::owed(const Counter& counter, Instant store_
   if (entry == nullptr || !entry->spent) return std::nullopt;
   OwedUnits owed = entry->owed;
   switch (counter.numbers->algorithm) {
-    case Algorithm::gcra:
-      if (owed.until <= store_now || owed.until <= entry->told_until) return std::nullopt;
+    case Algorithm::gcra: {
+      if (owed.units <= entry->told_units || entry->run_off_at <= store_now) return std::nullopt;
+      const std::int64_t interval = counter.numbers->interval_ns;
+      const std::int64_t left = (entry->run_off_at - store_now).count();
+      owed.standing =
+          interval > 0 ? static_cast<std::uint64_t>((left + interval - 1) / interval) : owed.units;
+      owed.standing = std::min(owed.standing, owed.units);
       return owed;
+    }
     case Algorithm::fixed_window:
     case Algorithm::sliding_window:
       // A window that is over is over for the limit; the ledger has what was used in it.
@@ -326,6 +331,7 @@ std::optional<OwedUnits> KnownTable::owed(const Counter& counter, Instant store_
           Instant{Nanos(limit::window_at(*counter.numbers, store_now).start_ns)} != owed.window) {
         return std::nullopt;
       }
+      owed.standing = owed.units;
       return owed;
     case Algorithm::sliding_log:
       if (owed.units <= entry->told_units || !entry->log) return std::nullopt;
@@ -343,7 +349,6 @@ void KnownTable::settled(const KeyDigest& digest, const OwedUnits& told) {
   if (entry == nullptr || entry->owed.outage != told.outage || entry->owed.window != told.window)
     return;
   entry->told_units = std::max(entry->told_units, told.units);
-  entry->told_until = std::max(entry->told_until, told.until);
 }
 
 std::size_t KnownTable::size() const {

@@ -25,9 +25,8 @@ namespace weir::ladder {
 // that telling them again changes nothing. See store/redis/ask.h for what the store makes of them.
 struct OwedUnits {
   std::uint64_t outage = 0;    // their number: begun anew with each window, and with each new entry
-  std::uint64_t units = 0;     // windows: admitted in `window`; log: since the number began
-  std::uint64_t standing = 0;  // log: how many of them are still inside the period
-  Instant until{};             // gcra: when all that was admitted has been emitted again
+  std::uint64_t units = 0;     // admitted in `window`, or since the number began
+  std::uint64_t standing = 0;  // gcra and log: how many of them have not run off since
   Instant window{};            // windows: the start of the one they were admitted in
 };
 

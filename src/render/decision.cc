@@ -29,6 +29,7 @@ Decision& Decision::operator=(const Decision& other) {
     spilled_.clear();
     std::memcpy(inline_, other.inline_, other.count_ * sizeof(RuleReport));
   }
+  receipt_keys = other.receipt_keys;
   copy_scalars(other);
   return *this;
 }
@@ -36,6 +37,7 @@ Decision& Decision::operator=(const Decision& other) {
 Decision& Decision::operator=(Decision&& other) noexcept {
   if (this == &other) return *this;
   spilled_ = std::move(other.spilled_);
+  receipt_keys = std::move(other.receipt_keys);
   if (other.count_ <= kInlineRules) {
     std::memcpy(inline_, other.inline_, other.count_ * sizeof(RuleReport));
   }

@@ -46,18 +46,20 @@ void CheckHandler::handle(const Request& request, Exchange& exchange) {
 }
 
 void CheckHandler::check(Exchange& exchange) {
-  if (body_.by_request) {
-    const HttpRequest request{
-        .method = body_.method, .target = body_.path, .peer = body_.peer, .headers = body_.headers};
-    return exchange.decision(guard_.check_request(request, CheckOptions{.cost = body_.cost}));
-  }
   if (spare_ == nullptr) spare_ = std::make_unique<Call>(lane_);
   Call* const call = spare_.release();
   call->asker = std::this_thread::get_id();
   call->asking = true;
   call->answered = false;
-  guard_.check_async(body_.route, body_.descriptors, CheckOptions{.cost = body_.cost},
-                     [call](Decision decision) { call->done(std::move(decision)); });
+  const auto done = [call](Decision decision) { call->done(std::move(decision)); };
+  const CheckOptions options{.cost = body_.cost};
+  if (body_.by_request) {
+    const HttpRequest request{
+        .method = body_.method, .target = body_.path, .peer = body_.peer, .headers = body_.headers};
+    guard_.check_request_async(request, options, done);
+  } else {
+    guard_.check_async(body_.route, body_.descriptors, options, done);
+  }
   call->asking = false;
   if (!call->answered) {
     // The answer, if it is there already, waits in the lane's queue behind us.

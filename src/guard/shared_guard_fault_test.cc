@@ -1,0 +1,241 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "guard/impl.h"
+#include "testing/redis_server.h"
+#include "weir/guard.h"
+
+namespace weir {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::RedisServer;
+
+// Tells answered from hung, on a machine that is busy with something else.
+constexpr auto kGenerous = milliseconds(250);
+constexpr auto kPatience = seconds(20);
+
+// Where exactness is the matter, the deadline leaves no room for a busy machine to be taken for a
+// slow store.
+std::string policy_on(const std::string& url, const std::string& more = "",
+                      const std::string& deadline = "20ms") {
+  return "store:\n  url: " + url + "\n  deadline: " + deadline +
+         "\n  workers: {of: 2, index: 0}\n" + more + R"(
+inputs: [user]
+routes:
+  login:
+    limits: [{requests: 5, per: hour, by: [user], algorithm: fixed_window}]
+    protects: security
+  search:
+    limits: [{requests: 10, per: hour, by: [user], algorithm: fixed_window}]
+    protects: capacity
+  status:
+    limits: [{requests: 3, per: hour, by: [user]}]
+    when_store_fails: open
+)";
+}
+
+std::string url_of(const RedisServer& server) {
+  return "redis://127.0.0.1:" + std::to_string(server.port());
+}
+
+// Remembers what became of the store.
+class Heard final : public Observer {
+ public:
+  void on_store_event(const StoreEvent& event) override {
+    std::lock_guard lock(mutex_);
+    events_.push_back(event.kind);
+  }
+  int count(StoreEvent::Kind kind) {
+    std::lock_guard lock(mutex_);
+    return static_cast<int>(std::count(events_.begin(), events_.end(), kind));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<StoreEvent::Kind> events_;
+};
+
+class SharedGuard : public ::testing::Test {
+ protected:
+  Guard open(const std::string& deadline = "20ms") {
+    return Guard::open(Policy::parse(policy_on(url_of(server_), "", deadline)).value(),
+                       {.observer = &heard_})
+        .value();
+  }
+  // Asks until `rung` decides, and says whether it came to that.
+  bool until_rung(Guard& guard, std::string_view route, std::string_view user, Rung rung) {
+    const auto give_up = std::chrono::steady_clock::now() + kPatience;
+    while (std::chrono::steady_clock::now() < give_up) {
+      if (guard.check(route, {{"user", user}}, {.cost = 0}).rung == rung) return true;
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    return false;
+  }
+
+  RedisServer server_;
+  Heard heard_;
+};
+
+TEST_F(SharedGuard, TwoWorkersKeepOneLimitExactly) {
+  Guard a = open("5s");
+  Guard b = open("5s");
+  int allowed = 0;
+  for (int i = 0; i < 20; ++i)
+    allowed += (i % 2 == 0 ? a : b).check("search", {{"user", "u"}}).allowed() ? 1 : 0;
+  EXPECT_EQ(allowed, 10);
+  const Decision denied = a.check("search", {{"user", "u"}});
+  EXPECT_EQ(denied.verdict, Verdict::limited);
+  ASSERT_EQ(denied.rules().size(), 1U);
+  EXPECT_EQ(denied.rules()[0].remaining, 0U);
+  for (const std::string& key : server_.keys()) EXPECT_NE(server_.text({"PTTL", key}), "-1") << key;
+}
+
+TEST_F(SharedGuard, ManyThreadsAreAdmittedExactly) {
+  Guard guard = open("5s");
+  std::atomic<int> allowed{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 10; ++i) {
+        const Decision d = guard.check("search", {{"user", "many"}});
+        if (d.allowed() && d.rung == Rung::store) ++allowed;
+      }
+    });
+  }
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(allowed, 10);
+}
+
+TEST_F(SharedGuard, AHungStoreIsAnsweredByPolicyWithinTheDeadlineAndComesBack) {
+  Guard guard = open();
+  ASSERT_TRUE(guard.check("login", {{"user", "u"}}).allowed());
+  ASSERT_TRUE(guard.check("search", {{"user", "u"}}).allowed());
+  server_.pause();
+  int share = 0;
+  for (int i = 0; i < 20; ++i) {
+    const auto begun = std::chrono::steady_clock::now();
+    const Decision login = guard.check("login", {{"user", "u"}});
+    const Decision search = guard.check("search", {{"user", "u"}});
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, 2 * kGenerous);
+    EXPECT_EQ(login.verdict, Verdict::refused);
+    EXPECT_EQ(login.http_status(), 503);
+    EXPECT_EQ(login.reason, Reason::store_unavailable);
+    EXPECT_TRUE(login.rules().empty()) << "numbers nobody knows";
+    EXPECT_NE(search.verdict, Verdict::refused);
+    EXPECT_EQ(search.rung, Rung::share);
+    share += search.allowed() ? 1 : 0;
+  }
+  // Ten over two workers, and of the nine that were known to remain the half: five for the first.
+  EXPECT_EQ(share, 5);
+  const Decision open_route = guard.check("status", {{"user", "u"}});
+  EXPECT_TRUE(open_route.allowed());
+  EXPECT_EQ(open_route.rung, Rung::policy);
+  EXPECT_EQ(heard_.count(StoreEvent::Kind::away), 1) << "one line an outage";
+
+  server_.resume();
+  ASSERT_TRUE(until_rung(guard, "search", "u", Rung::store));
+  // What was admitted meanwhile is told: one before, five in the outage (and no more than five of
+  // those that were sent before the store hung may have been counted besides).
+  (void)guard.check("search", {{"user", "u"}}, {.cost = 1});
+  const Decision after = guard.peek("search", {{"user", "u"}});
+  ASSERT_EQ(after.rules().size(), 1U);
+  EXPECT_LE(*after.rules()[0].remaining, 4U);
+}
+
+TEST_F(SharedGuard, ADeadStoreIsAnsweredAtOnceAndARestartedOneIsAskedAgain) {
+  Guard guard = open();
+  ASSERT_EQ(guard.check("login", {{"user", "u"}}).rung, Rung::store);
+  server_.kill();
+  for (int i = 0; i < 10; ++i) {
+    const auto begun = std::chrono::steady_clock::now();
+    EXPECT_EQ(guard.check("login", {{"user", "u"}}).verdict, Verdict::refused);
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, kGenerous);
+  }
+  server_.start();
+  EXPECT_TRUE(until_rung(guard, "login", "v", Rung::store));
+}
+
+TEST_F(SharedGuard, StartsDegradedAndLoudWhereTheStoreIsAway) {
+  server_.kill();
+  Guard guard = open();
+  EXPECT_EQ(heard_.count(StoreEvent::Kind::away_at_start), 1);
+  EXPECT_EQ(guard.check("login", {{"user", "u"}}).verdict, Verdict::refused);
+  EXPECT_TRUE(guard.check("search", {{"user", "u"}}).allowed());
+  server_.start();
+  EXPECT_TRUE(until_rung(guard, "login", "u", Rung::store));
+}
+
+TEST_F(SharedGuard, StartupRequireFailsWhereTheStoreIsAway) {
+  server_.kill();
+  const auto guard =
+      Guard::open(Policy::parse(policy_on(url_of(server_), "  startup: require\n")).value());
+  ASSERT_FALSE(guard);
+  EXPECT_EQ(guard.error().code, ErrorCode::unavailable);
+}
+
+TEST_F(SharedGuard, RefundsAndResetsReachTheStore) {
+  Guard guard = open("1s");
+  const Decision first = guard.check("search", {{"user", "u"}}, {.cost = 10});
+  ASSERT_TRUE(first.allowed());
+  ASSERT_FALSE(guard.check("search", {{"user", "u"}}).allowed());
+  ASSERT_TRUE(guard.refund(first).has_value());
+  EXPECT_TRUE(guard.check("search", {{"user", "u"}}, {.cost = 10}).allowed());
+  ASSERT_TRUE(guard.reset("search", {{"user", "u"}}).has_value());
+  EXPECT_TRUE(guard.check("search", {{"user", "u"}}, {.cost = 10}).allowed());
+  server_.pause();
+  EXPECT_FALSE(guard.reset("search", {{"user", "u"}}).has_value());
+  EXPECT_FALSE(guard.refund(first).has_value());
+  server_.resume();
+}
+
+TEST_F(SharedGuard, AsyncAnswersExactlyOnceAlsoWhereTheStoreHangs) {
+  Guard guard = open();
+  server_.pause();
+  for (int i = 0; i < 10; ++i) {
+    std::promise<Decision> promise;
+    guard.check_async("login", {{"user", "u"}}, {},
+                      [&](Decision d) { promise.set_value(std::move(d)); });
+    auto future = promise.get_future();
+    ASSERT_EQ(future.wait_for(kPatience), std::future_status::ready);
+    EXPECT_EQ(future.get().verdict, Verdict::refused);
+  }
+  server_.resume();
+}
+
+TEST_F(SharedGuard, ACallersShortPatienceIsKeptAndSaysNothingAboutTheStore) {
+  Guard guard = open("5s");
+  ASSERT_EQ(guard.check("login", {{"user", "u"}}).rung, Rung::store);
+  for (int i = 0; i < 50; ++i)
+    (void)guard.check("login", {{"user", "w"}},
+                      {.cost = 0, .deadline = std::chrono::microseconds(1)});
+  EXPECT_TRUE(until_rung(guard, "login", "u", Rung::store));
+  EXPECT_EQ(heard_.count(StoreEvent::Kind::away), 0);
+}
+
+TEST(SharedGuardOpen, SaysWhatThisReleaseDoesNotDoOnASharedStore) {
+  const auto refused = [](const std::string& text) {
+    const auto guard = Guard::open(Policy::parse(text).value());
+    EXPECT_FALSE(guard);
+    return guard ? std::string() : guard.error().message;
+  };
+  const std::string routes = "routes:\n  a: {limits: [5 per minute], protects: ";
+  EXPECT_NE(
+      refused("store: redis+cluster://127.0.0.1:1\n" + routes + "security}\n").find("Cluster"),
+      std::string::npos);
+  EXPECT_NE(
+      refused("store: redis://127.0.0.1:1\n" + routes + "capacity}\n").find("workers: {of: N}"),
+      std::string::npos);
+}
+
+}  // namespace
+}  // namespace weir

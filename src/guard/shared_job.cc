@@ -1,0 +1,239 @@
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "guard/compose.h"
+#include "guard/impl.h"
+#include "guard/receipt_keys.h"
+
+namespace weir {
+
+namespace {
+
+// What is kept back of a caller's patience, to get the answer to it in time: a tenth, at most two
+// milliseconds.
+constexpr Nanos kMostMargin = std::chrono::milliseconds(2);
+// How long after its time a waiting caller still expects the store's thread; then it decides by
+// itself.
+constexpr Nanos kStuckAfter = std::chrono::milliseconds(20);
+
+Nanos patience_of(const CheckOptions& options, Nanos deadline) {
+  if (!options.deadline) return deadline;
+  const Nanos asked = std::max(Nanos::zero(), *options.deadline);
+  return std::min(deadline, asked - std::min(kMostMargin, asked / 10));
+}
+
+}  // namespace
+
+// One decision on the shared store, from the asking to the answer. Owns everything that the ask
+// points to.
+class Guard::Impl::Job : public guard::SharedAsk {
+ public:
+  Job(Impl& impl, PolicyRef policy, const guard::BoundRoute& route, CheckOptions options)
+      : impl_(impl),
+        policy_(std::move(policy)),
+        route_(route),
+        options_(options),
+        begun_(impl.clock_->mono()) {}
+
+  guard::Plan plan;
+
+  void prepare() {
+    const policy::Route& route = *route_.route;
+    request = {.counters = plan.asked(),
+               .cost = options_.cost,
+               .when_store_fails = route.when_store_fails,
+               .ceiling = route_.ceiling,
+               .ceiling_numbers = route.ceiling ? &route.ceiling->numbers : nullptr};
+    answer_by = begun_ + patience_of(options_, impl_.shared_->deadline());
+    loaded_at = policy_->loaded_at();
+  }
+
+  // Puts a verdict into words and counts it.
+  Decision word(const ladder::LadderVerdict& verdict, Instant store_now,
+                std::span<const store::Finding> found) {
+    Decision decision;
+    if (verdict.numbers_known) {
+      guard::compose(plan, found, store_now, verdict.rung, decision);
+      if (verdict.rung == Rung::store) {
+        impl_.count_shadows(plan, found);
+        keep_keys(found, decision);
+      } else {
+        for (RuleReport& report : decision.rules()) report.charge.units = 0;
+      }
+    }
+    if (verdict.rung != Rung::store) {
+      decision.verdict = verdict.verdict;
+      decision.reason = verdict.reason;
+      decision.retry_after = verdict.retry_after;
+      decision.rung = verdict.rung;
+      decision.decided_at = store_now;
+    }
+    if (verdict.unenforced) impl_.metrics_.count_unenforced(route_.metrics);
+    return impl_.finish(std::move(decision), *policy_, route_, options_,
+                        impl_.clock_->mono() - begun_);
+  }
+
+ protected:
+  Impl& impl_;
+  PolicyRef policy_;
+  const guard::BoundRoute& route_;
+  const CheckOptions options_;
+  const MonoTime begun_;
+
+ private:
+  void keep_keys(std::span<const store::Finding> found, Decision& decision) {
+    for (std::size_t i = 0; i < plan.count; ++i) {
+      if (found[i].charged) guard::append_receipt_key(plan.counters[i].key, decision.receipt_keys);
+    }
+  }
+};
+
+namespace {
+
+template <class Job>
+class CallbackJob final : public Job {
+ public:
+  template <class... Args>
+  explicit CallbackJob(std::function<void(Decision)> done, Args&&... args)
+      : Job(std::forward<Args>(args)...), done_(std::move(done)) {}
+
+  void decided(const ladder::LadderVerdict& verdict, Instant store_now) noexcept override {
+    const std::unique_ptr<CallbackJob> self(this);
+    done_(this->word(verdict, store_now, this->findings()));
+  }
+  void answer(Decision decision) { done_(std::move(decision)); }
+
+ private:
+  std::function<void(Decision)> done_;
+};
+
+// A caller waits for the answer, but not longer than its time: then it decides by itself, and the
+// answer that comes later finds nobody.
+template <class Job>
+class WaitedJob final : public Job {
+ public:
+  using Job::Job;
+
+  void decided(const ladder::LadderVerdict& verdict, Instant store_now) noexcept override {
+    std::shared_ptr<WaitedJob> self;
+    {
+      std::lock_guard lock(mutex_);
+      self = std::move(self_);
+      if (!left_) {
+        verdict_ = verdict;
+        store_now_ = store_now;
+        done_ = true;
+      }
+    }
+    changed_.notify_one();
+  }
+
+  // False: the answer did not come until `until`, and will not be looked at.
+  bool wait_until(MonoTime until) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_until(lock, until, [&] { return done_; });
+    left_ = !done_;
+    return done_;
+  }
+  void hold(std::shared_ptr<WaitedJob> self) { self_ = std::move(self); }
+  const ladder::LadderVerdict& verdict() const { return verdict_; }
+  Instant store_now() const { return store_now_; }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::shared_ptr<WaitedJob> self_;  // until decided()
+  bool done_ = false;
+  bool left_ = false;
+  ladder::LadderVerdict verdict_;
+  Instant store_now_{};
+};
+
+}  // namespace
+
+Decision Guard::Impl::decide_shared(PolicyRef policy, const guard::BoundRoute& route,
+                                    const guard::Values& values, CheckOptions options) noexcept {
+  const guard::BoundPolicy& bound = *policy;
+  auto job = std::make_shared<WaitedJob<Job>>(*this, std::move(policy), route, options);
+  const guard::Plan::Outcome outcome =
+      job->plan.make(route, bound, values, options.cost, hasher_, digester_);
+  if (std::optional<Decision> decided = before_asking(outcome, job->plan, route, options)) {
+    return finish(*std::move(decided), bound, route, options, std::nullopt);
+  }
+  job->prepare();
+  job->hold(job);
+  shared_->decide(*job);
+  if (job->wait_until(job->answer_by + kStuckAfter)) {
+    return job->word(job->verdict(), job->store_now(), job->findings());
+  }
+  std::array<store::Finding, store::kMaxCounters> findings;
+  const ladder::LadderVerdict verdict =
+      shared_->decide_without(job->request, {findings.data(), job->plan.count});
+  return job->word(verdict, shared_->moment().store, {findings.data(), job->plan.count});
+}
+
+void Guard::Impl::decide_async(PolicyRef policy, const guard::BoundRoute& route,
+                               const guard::Values& values, CheckOptions options,
+                               std::function<void(Decision)> done) noexcept {
+  if (!shared_) {
+    done(decide(std::move(policy), route, values, options));
+    return;
+  }
+  const guard::BoundPolicy& bound = *policy;
+  auto job =
+      std::make_unique<CallbackJob<Job>>(std::move(done), *this, std::move(policy), route, options);
+  const guard::Plan::Outcome outcome =
+      job->plan.make(route, bound, values, options.cost, hasher_, digester_);
+  if (std::optional<Decision> decided = before_asking(outcome, job->plan, route, options)) {
+    job->answer(finish(*std::move(decided), bound, route, options, std::nullopt));
+    return;
+  }
+  job->prepare();
+  shared_->decide(*job.release());
+}
+
+bool Guard::Impl::carry_out(std::span<const store::Counter> counters) noexcept {
+  if (!shared_) {
+    std::array<store::Finding, store::kMaxCounters> findings;
+    return store_->decide(counters, clock_->now(), {findings.data(), counters.size()}).outcome !=
+           store::LocalOutcome::unavailable;
+  }
+  class Errand : public guard::SharedAsk {
+   public:
+    explicit Errand(std::span<const store::Counter> what) : counters(what.begin(), what.end()) {
+      for (store::Counter& counter : counters) {
+        keys.push_back(std::string(counter.key));
+        counter.key = keys.back();
+      }
+    }
+    std::deque<std::string> keys;
+    std::vector<store::Counter> counters;
+  };
+  auto errand = std::make_shared<WaitedJob<Errand>>(counters);
+  errand->request = {.counters = errand->counters, .cost = 0};
+  errand->answer_by = clock_->mono() + shared_->deadline();
+  errand->loaded_at = current_.read()->loaded_at();
+  errand->hold(errand);
+  shared_->decide(*errand);
+  return errand->wait_until(errand->answer_by + kStuckAfter) &&
+         errand->verdict().rung == Rung::store;
+}
+
+void Guard::Impl::check_async(std::string_view name, const guard::Values& values,
+                              CheckOptions options, std::function<void(Decision)> done) {
+  PolicyRef policy = current_.read();
+  const guard::BoundRoute* route = policy->find(name);
+  if (!shared_ || route == nullptr) {
+    done(check(name, values, options));
+    return;
+  }
+  decide_async(std::move(policy), *route, values, options, std::move(done));
+}
+
+}  // namespace weir
