@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "guard/impl.h"
 #include "render/problem.h"
 #include "render/text.h"
 #include "server/admin/explain_page.h"
@@ -30,6 +31,7 @@ const AdminHandler::Entry AdminHandler::kEntries[] = {
     {"/policy", &AdminHandler::policy, false, "the policy in force, and the last fault in loading"},
     {"/explain", &AdminHandler::explain, false,
      "what the policy means; ?route=NAME, ?workers=N, ?outage=11s, ?format=json"},
+    {"/store", &AdminHandler::store, false, "the shared store: state, connection, what is owed"},
     {"/policy/reload", &AdminHandler::reload, true, "POST: loads the policy again"},
     {"/reset", &AdminHandler::reset, true, "POST: forgets the counters of some values"},
 };
@@ -92,6 +94,13 @@ void AdminHandler::readyz(const http::Request&, http::Exchange& exchange) {
 void AdminHandler::metrics(const http::Request&, http::Exchange& exchange) {
   parts_.metrics.write(text_);
   exchange.body(200, kExposition, text_);
+}
+
+void AdminHandler::store(const http::Request&, http::Exchange& exchange) {
+  const guard::SharedStore* shared = parts_.guard.impl().shared();
+  text_ = shared != nullptr ? shared->state_json() : std::string(R"({"state":"embedded"})");
+  text_.push_back('\n');
+  exchange.body(200, render::kJsonContentType, text_);
 }
 
 void AdminHandler::policy(const http::Request&, http::Exchange& exchange) {

@@ -10,7 +10,7 @@
 
 namespace weir::server {
 
-// The admin door's pages: /healthz, /readyz, /metrics, /policy, /explain; and the changes
+// The admin door's pages: /healthz, /readyz, /metrics, /store, /policy, /explain; and the changes
 // POST /policy/reload and POST /reset.
 class AdminHandler final : public http::Handler {
  public:
@@ -36,6 +36,7 @@ class AdminHandler final : public http::Handler {
   void healthz(const http::Request& request, http::Exchange& exchange);
   void readyz(const http::Request& request, http::Exchange& exchange);
   void metrics(const http::Request& request, http::Exchange& exchange);
+  void store(const http::Request& request, http::Exchange& exchange);
   void policy(const http::Request& request, http::Exchange& exchange);
   void explain(const http::Request& request, http::Exchange& exchange);
   void reload(const http::Request& request, http::Exchange& exchange);

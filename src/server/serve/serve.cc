@@ -9,6 +9,7 @@
 #include "server/serve/process.h"
 #include "server/serve/ready_text.h"
 #include "server/serve/server.h"
+#include "server/serve/store_log.h"
 
 namespace weir::server {
 namespace {
@@ -45,7 +46,7 @@ Result<ListenSockets> listen(std::string_view option, const std::string& text, s
   return sockets;
 }
 
-Result<Server::Parts> prepare(const ServeOptions& options) {
+Result<Server::Parts> prepare(const ServeOptions& options, Observer& observer) {
   const std::size_t lanes = options.lanes.value_or(usable_cores());
   if (lanes == 0 || lanes > kMaxLanes) {
     return Error{
@@ -62,7 +63,7 @@ Result<Server::Parts> prepare(const ServeOptions& options) {
   PolicyOrigin origin{options.policy_path, options.store_url};
   Result<Policy> policy = origin.load();
   if (!policy) return std::move(policy).error();
-  Result<Guard> guard = Guard::open(std::move(*policy));
+  Result<Guard> guard = Guard::open(std::move(*policy), {.observer = &observer});
   if (!guard) return std::move(guard).error();
   Result<ListenSockets> http = listen("--http", options.http, lanes, kDoorMode);
   if (!http) return std::move(http).error();
@@ -86,14 +87,15 @@ Result<Server::Parts> prepare(const ServeOptions& options) {
 
 int serve(const ServeOptions& options, std::ostream& out, std::ostream& err) {
   raise_descriptor_limit();
-  Result<Server::Parts> parts = prepare(options);
+  render::Log log(
+      render::LogSink::standard_error(), Clock::real(),
+      {.format = options.json_logs ? render::LogFormat::json : render::LogFormat::logfmt});
+  StoreLog store_log(log);
+  Result<Server::Parts> parts = prepare(options, store_log);
   if (!parts) {
     err << "weir: " << parts.error().message << '\n';
     return exit_code(parts.error());
   }
-  render::Log log(
-      render::LogSink::standard_error(), Clock::real(),
-      {.format = options.json_logs ? render::LogFormat::json : render::LogFormat::logfmt});
   const ReadyFacts facts{.policy_path = options.policy_path,
                          .lanes = parts->lanes,
                          .http = parts->http.address,

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "render/log.h"
+#include "weir/observer.h"
+
+namespace weir::server {
+
+// Writes a line when the shared store goes and one when it comes back, whatever happens in between.
+class StoreLog final : public Observer {
+ public:
+  explicit StoreLog(render::Log& log) : log_(log) {}
+
+  void on_store_event(const StoreEvent& event) override {
+    using Kind = StoreEvent::Kind;
+    const std::string_view name = to_string(event.kind);
+    switch (event.kind) {
+      case Kind::away_at_start:
+      case Kind::away:
+        log_.write(render::LogLevel::error, name,
+                   {{"why", event.why}, {"next_probe", event.next_probe}});
+        return;
+      case Kind::fault:
+        log_.transition(render::LogLevel::warn, name, event.why);
+        return;
+      case Kind::clock_set:
+        log_.write(render::LogLevel::warn, name);
+        return;
+      case Kind::answers_again:
+        log_.write(render::LogLevel::info, name);
+        return;
+      case Kind::back:
+        log_.write(render::LogLevel::info, name, {{"owed_units", event.owed_units}});
+        return;
+    }
+  }
+
+ private:
+  render::Log& log_;
+};
+
+}  // namespace weir::server
