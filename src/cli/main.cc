@@ -1,5 +1,7 @@
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <iostream>
 #include <string>
@@ -21,9 +23,20 @@ bool wants_colours() {
   return isatty(STDOUT_FILENO) != 0 && (!no || no->empty()) && terminal && *terminal != "dumb";
 }
 
+// Where a standard stream was closed, the next socket would get its number, and log lines would go
+// to a client. /dev/null takes the place instead, opened the wrong way round: reading and writing
+// fail as they do on a closed stream.
+void hold_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) != -1 || errno != EBADF) continue;
+    (void)::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  hold_standard_streams();
   std::ios::sync_with_stdio(false);
   const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
   weir::cli::Environment environment{

@@ -328,5 +328,39 @@ TEST_F(CommandLine, SaysWhenItsAnswerCannotBeWritten) {
   EXPECT_THAT(outcome.err, StartsWith("weir: the answer could not be written"));
 }
 
+TEST_F(CommandLine, ReadsAPolicyFromAPipe) {
+  const std::string program = WEIR_PROGRAM;
+  for (const char* verb : {" lint /dev/stdin", " check /dev/stdin api user=ada"}) {
+    const Outcome outcome =
+        run({"/bin/sh", "-c", "cat weir.yaml | " + program + verb}, {.folder = folder.path()});
+    EXPECT_EQ(outcome.exit_code, 0) << verb << outcome.out << outcome.err;
+  }
+}
+
+TEST_F(CommandLine, ShowsControlBytesInAFaultAndDoesNotSendThem) {
+  const Outcome outcome = asked({"check", "weir.yaml", "\x1b[31mapi\x7f", "user=ada"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("'\\x1b[31mapi\\x7f'"));
+}
+
+TEST_F(CommandLine, GivesNoSocketTheNumberOfAClosedStream) {
+  // What stands at 0 and 2 once it serves, and whether a closed 1 still counts as unwritable.
+  const std::string script = std::string(WEIR_PROGRAM) +
+                             " serve weir.yaml --http 127.0.0.1:0 --grpc off --admin off"
+                             " --drain-delay 0s <&- >ready 2>&- & pid=$!\n"
+                             "i=0; until [ -s ready ] || [ $i = 600 ]; do sleep 0.05; "
+                             "i=$((i+1)); done\n"
+                             "readlink /proc/$pid/fd/0 /proc/$pid/fd/2; kill $pid; wait $pid";
+  const Outcome served = run({"/bin/sh", "-c", script}, {.folder = folder.path()});
+  EXPECT_EQ(served.exit_code, 0) << served.err;
+  EXPECT_EQ(served.out, "/dev/null\n/dev/null\n");
+
+  const Outcome closed =
+      run({"/bin/sh", "-c", std::string(WEIR_PROGRAM) + " check weir.yaml api user=ada >&-"},
+          {.folder = folder.path()});
+  EXPECT_EQ(closed.exit_code, 3);
+  EXPECT_THAT(closed.err, StartsWith("weir: the answer could not be written"));
+}
+
 }  // namespace
 }  // namespace weir::cli_tests
