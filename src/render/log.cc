@@ -1,8 +1,11 @@
 #include "render/log.h"
 
+#include <poll.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <climits>
 #include <utility>
 
 #include "render/text.h"
@@ -12,15 +15,38 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// Never waits: a reader of our lines that has stopped reading must not stop the lanes with it.
 class StandardError final : public LogSink {
  public:
-  void write(std::string_view line) noexcept override {
+  bool write(std::string_view line) noexcept override {
+    if (torn_ && !write_part("\n")) return false;
+    torn_ = false;
     while (!line.empty()) {
-      const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
-      if (written <= 0) return;  // nobody to tell
-      line.remove_prefix(static_cast<std::size_t>(written));
+      const std::string_view part = line.substr(0, kPart);
+      if (!write_part(part)) return false;
+      line.remove_prefix(part.size());
+      torn_ = !line.empty();
     }
+    return true;
   }
+
+ private:
+  // What a pipe that polls as writable takes at once and whole.
+  static constexpr std::size_t kPart = PIPE_BUF;
+
+  static bool write_part(std::string_view part) noexcept {
+    pollfd room{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+    if (::poll(&room, 1, 0) != 1 || (room.revents & POLLOUT) == 0) return false;
+    while (!part.empty()) {
+      const ssize_t written = ::write(STDERR_FILENO, part.data(), part.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) return false;
+      part.remove_prefix(static_cast<std::size_t>(written));
+    }
+    return true;
+  }
+
+  bool torn_ = false;  // the last line was cut off in the middle
 };
 
 void append_padded(std::string& out, std::uint64_t value, std::size_t width) {
@@ -165,8 +191,9 @@ void Log::emit(LogLevel level, std::string_view event, std::string_view state,
     if (!state.empty()) line.text("state", state);
     for (const LogField& field : fields) line.field(field);
     if (suppressed != 0) line.field({"suppressed", suppressed});
+    if (lost_ != 0) line.field({"lost", lost_});
   }
-  sink_.write(line_);
+  lost_ = sink_.write(line_) ? 0 : lost_ + 1;
 }
 
 void Log::write(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) {

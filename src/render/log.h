@@ -21,10 +21,12 @@ std::string_view to_string(LogLevel level);
 class LogSink {
  public:
   virtual ~LogSink() = default;
-  // `line` ends with its newline and holds no other.
-  virtual void write(std::string_view line) noexcept = 0;
+  // `line` ends with its newline and holds no other. False: it could not be written. Does not wait:
+  // whoever logs may be on the way of requests. One caller at a time.
+  virtual bool write(std::string_view line) noexcept = 0;
 
-  // Standard error, one write() a line. Lives as long as the process.
+  // Standard error, one write() a line (of at most PIPE_BUF bytes; more for longer ones). Lives as
+  // long as the process. A line that its reader leaves no room for is lost.
   static LogSink& standard_error() noexcept;
 };
 
@@ -80,6 +82,7 @@ class Log {
   const LogOptions options_;
   std::mutex mutex_;
   std::string line_;
+  std::uint64_t lost_ = 0;  // lines since the last one that the sink took
   std::map<std::string, Budget, std::less<>> budgets_;
   std::map<std::string, std::string, std::less<>> states_;
 };

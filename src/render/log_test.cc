@@ -1,8 +1,11 @@
 #include "render/log.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "testing/manual_clock.h"
@@ -14,7 +17,12 @@ using namespace std::chrono_literals;
 
 class Kept final : public LogSink {
  public:
-  void write(std::string_view line) noexcept override { lines.emplace_back(line); }
+  bool write(std::string_view line) noexcept override {
+    if (full) return false;
+    lines.emplace_back(line);
+    return true;
+  }
+  bool full = false;
   std::vector<std::string> lines;
 };
 
@@ -95,6 +103,41 @@ TEST_F(LogLines, BoundsTheLinesOfOneEventAndTellsHowManyWereLeftOut) {
   EXPECT_EQ(failed, 60U);
   EXPECT_EQ(sink.lines.size(), 120U) << "an event pays for its own lines only";
   EXPECT_EQ(told + failed, 5U * 10 * 5000 + 10) << "nothing is lost but the last stretch";
+}
+
+TEST_F(LogLines, TellsHowManyLinesCouldNotBeWritten) {
+  Log log(sink, clock);
+  sink.full = true;
+  log.write(LogLevel::info, "one");
+  log.write(LogLevel::info, "two");
+  sink.full = false;
+  log.write(LogLevel::info, "three");
+  log.write(LogLevel::info, "four");
+  ASSERT_EQ(sink.lines.size(), 2U);
+  EXPECT_EQ(sink.lines[0], "time=2026-01-31T12:00:00.007Z level=info event=three lost=2\n");
+  EXPECT_EQ(sink.lines[1], "time=2026-01-31T12:00:00.007Z level=info event=four\n");
+}
+
+// Standard error is a pipe here, as under a supervisor, whose reader has stopped.
+TEST(StandardErrorSink, DoesNotWaitForItsReader) {
+  const int before = ::dup(STDERR_FILENO);
+  int pipe[2];
+  ASSERT_EQ(::pipe(pipe), 0);
+  ASSERT_EQ(::dup2(pipe[1], STDERR_FILENO), STDERR_FILENO);
+  const std::string line = std::string(10'000, 'x') + "\n";
+  int taken = 0;
+  while (taken < 1000 && LogSink::standard_error().write(line)) ++taken;
+  std::string text(1 << 20, '\0');
+  text.resize(static_cast<std::size_t>(::read(pipe[0], text.data(), text.size())));
+  const bool again = LogSink::standard_error().write("after\n");
+  std::string after(100, '\0');
+  after.resize(static_cast<std::size_t>(std::max<ssize_t>(0, ::read(pipe[0], after.data(), 100))));
+  ::dup2(before, STDERR_FILENO);
+  for (const int fd : {before, pipe[0], pipe[1]}) ::close(fd);
+  EXPECT_GT(taken, 0);
+  EXPECT_LT(taken, 1000);
+  EXPECT_TRUE(again);
+  EXPECT_TRUE(after.ends_with("\nafter\n")) << after;  // not joined to the line that was cut off
 }
 
 TEST_F(LogLines, WritesOneLineATransition) {
