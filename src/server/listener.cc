@@ -54,17 +54,18 @@ Listener::Listener(Lane& lane, ListenSocket socket, std::unique_ptr<Door> door,
       socket_(std::move(socket)),
       door_(std::move(door)),
       transport_(transport),
-      acceptor_(std::make_unique<Acceptor>(lane.io(), socket_.fd())) {
+      acceptor_(std::make_shared<Acceptor>(lane.io(), socket_.fd())) {
   wait();
 }
 
 Listener::~Listener() = default;
 
 void Listener::wait() {
-  acceptor_->descriptor.async_wait(asio::posix::stream_descriptor::wait_read,
-                                   [this](const boost::system::error_code& fault) {
-                                     if (!fault) accept_waiting();
-                                   });
+  acceptor_->descriptor.async_wait(
+      asio::posix::stream_descriptor::wait_read,
+      [this, open = std::weak_ptr(acceptor_)](const boost::system::error_code& fault) {
+        if (!fault && !open.expired()) accept_waiting();
+      });
 }
 
 void Listener::accept_waiting() {
@@ -102,11 +103,13 @@ void Listener::pause() {
   if (acceptor_ == nullptr) return;
   acceptor_->paused = true;
   acceptor_->timer.expires_after(kPause);
-  acceptor_->timer.async_wait([this](const boost::system::error_code& fault) {
-    if (fault) return;
-    acceptor_->paused = false;
-    accept_waiting();
-  });
+  // Cancelling comes too late for a handler that waits for its turn already.
+  acceptor_->timer.async_wait(
+      [this, open = std::weak_ptr(acceptor_)](const boost::system::error_code& fault) {
+        if (fault || open.expired()) return;
+        acceptor_->paused = false;
+        accept_waiting();
+      });
 }
 
 void Listener::close() {

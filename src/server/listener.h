@@ -73,7 +73,7 @@ class Listener {
   ListenSocket socket_;
   std::unique_ptr<Door> door_;
   Transport& transport_;
-  std::unique_ptr<Acceptor> acceptor_;
+  std::shared_ptr<Acceptor> acceptor_;  // null once it is closed; handlers in flight look
 };
 
 }  // namespace weir::server

@@ -27,6 +27,12 @@ std::string_view host_of(std::string_view text) {
   return text.substr(0, text.rfind(':'));
 }
 
+// Of a longer token no more is read than shows that it is too long.
+std::string counted(std::size_t bytes) {
+  return bytes <= AdminToken::kMostBytes ? std::to_string(bytes)
+                                         : "more than " + std::to_string(AdminToken::kMostBytes);
+}
+
 bool is_loopback(const Address& address) {
   return address.kind == Address::Kind::tcp &&
          (address.host == "localhost" || address.host.starts_with("127.") || address.host == "::1");
@@ -48,7 +54,10 @@ Result<AdminToken> AdminToken::read(const std::string& file, const char* environ
     origin = file;
     std::ifstream in(file, std::ios::binary);
     if (!in) return Error{ErrorCode::not_found, file + ": the admin token cannot be read"};
-    std::getline(in, text);
+    text.resize(kMostBytes + 3);  // one byte too many, and CR LF; a device has no end
+    in.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<std::size_t>(in.gcount()));
+    text.resize(std::min(text.size(), text.find('\n')));
     if (text.ends_with('\r')) text.pop_back();
   } else if (environment == nullptr || *environment == '\0') {
     return AdminToken();
@@ -57,7 +66,7 @@ Result<AdminToken> AdminToken::read(const std::string& file, const char* environ
   }
   if (text.size() < kLeastBytes || text.size() > kMostBytes) {
     return Error{ErrorCode::invalid_argument,
-                 origin + ": the admin token has " + std::to_string(text.size()) +
+                 origin + ": the admin token has " + counted(text.size()) +
                      " bytes; allowed: " + std::to_string(kLeastBytes) + " to " +
                      std::to_string(kMostBytes) + " (openssl rand -hex 32 makes one)"};
   }

@@ -100,5 +100,12 @@ TEST(AdminToken, RefusesWhatIsNoToken) {
   EXPECT_TRUE(AdminToken::read("", std::string(1024, 'a').c_str()));
 }
 
+TEST(AdminToken, OfAFileWithoutEndReadsNoMoreThanItsBound) {
+  const auto token = AdminToken::read("/dev/zero", nullptr);
+  ASSERT_FALSE(token);
+  EXPECT_NE(token.error().message.find("has more than 1024 bytes"), std::string::npos)
+      << token.error().message;
+}
+
 }  // namespace
 }  // namespace weir::server

@@ -1,6 +1,8 @@
 #include "server/reload/policy_loader.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "policy/model.h"
@@ -35,13 +37,24 @@ PolicyLoader::PolicyLoader(PolicyOrigin origin, Guard& guard, render::Metrics& m
       loaded_at_(clock.now()) {}
 
 Result<void> PolicyLoader::load(Why why) {
+  // A pipe holds its contents once, and opening one waits for a writer: meanwhile no signal and no
+  // admin request would be answered.
+  std::error_code ignored;
+  const auto kind = std::filesystem::status(origin_.path, ignored).type();
+  if (kind == std::filesystem::file_type::fifo || kind == std::filesystem::file_type::socket ||
+      kind == std::filesystem::file_type::character) {
+    const Fault fault{.file = origin_.path,
+                      .problem = "is not a regular file",
+                      .allowed = "a policy file that can be read again"};
+    return fail({ErrorCode::invalid_argument, fault.text()}, why, {fault});
+  }
   Result<Policy> policy = origin_.load();
-  if (!policy) return fail(std::move(policy).error(), why);
+  if (!policy) return fail(std::move(policy).error(), why, Policy::lint(origin_.path));
   const bool same = policy->model().text_sha256 == guard_.policy().model().text_sha256;
   if (why == Why::change && same && !fault_) return {};
   const std::string sha256 = policy->model().text_sha256;
   if (Result<void> taken = guard_.reload(std::move(*policy)); !taken) {
-    return fail(taken.error(), why);
+    return fail(taken.error(), why, Policy::lint(origin_.path));
   }
   fault_.reset();
   loaded_at_ = clock_.now();
@@ -53,8 +66,8 @@ Result<void> PolicyLoader::load(Why why) {
   return {};
 }
 
-Result<void> PolicyLoader::fail(Error error, Why why) {
-  fault_ = LoadFault{clock_.now(), error.message, Policy::lint(origin_.path)};
+Result<void> PolicyLoader::fail(Error error, Why why, std::vector<Fault> faults) {
+  fault_ = LoadFault{clock_.now(), error.message, std::move(faults)};
   std::erase_if(fault_->faults, [](const Fault& each) { return each.warning; });
   metrics_.count_policy_load_error();
   if (fault_->faults.empty()) {

@@ -54,7 +54,7 @@ class PolicyLoader {
   Instant loaded_at() const noexcept { return loaded_at_; }
 
  private:
-  Result<void> fail(Error error, Why why);
+  Result<void> fail(Error error, Why why, std::vector<Fault> faults);
 
   const PolicyOrigin origin_;
   Guard& guard_;

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <string>
 
+#include "server/lane.h"
+
 namespace weir::server {
 namespace {
 
@@ -48,6 +50,15 @@ std::size_t raise_descriptor_limit() {
     ::getrlimit(RLIMIT_NOFILE, &limit);
   }
   return static_cast<std::size_t>(limit.rlim_cur);
+}
+
+std::size_t connections_a_lane(std::size_t descriptors, std::size_t lanes) {
+  constexpr std::size_t kOfTheProcess = 192;  // the admin door's connections, files, pipes
+  constexpr std::size_t kOfALane = 8;         // its loop and its listeners
+  const std::size_t most = LaneOptions{}.max_connections;
+  if (descriptors == 0) return most;  // not known
+  const std::size_t kept = std::min(kOfTheProcess + kOfALane * lanes, descriptors / 2);
+  return std::clamp<std::size_t>((descriptors - kept) / lanes, 1, most);
 }
 
 }  // namespace weir::server

@@ -11,4 +11,9 @@ std::size_t usable_cores();
 // Allows as many open descriptors as the system lets us have, and returns how many that is.
 std::size_t raise_descriptor_limit();
 
+// The most connections each of `lanes` takes where `descriptors` may be open. What clients can take
+// leaves enough for the admin door, the policy file and the loops: a flood of connections neither
+// hides the metrics nor fails a reload.
+std::size_t connections_a_lane(std::size_t descriptors, std::size_t lanes);
+
 }  // namespace weir::server

@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <thread>
 #include <vector>
 
@@ -113,6 +115,21 @@ TEST(Reload, ABadFileKeepsThePolicyAndSaysSoEverywhere) {
   }));
   EXPECT_THAT(weir.admin("GET", "/policy").body, HasSubstr("\"generation\":2"));
   EXPECT_THAT(weir.admin("GET", "/policy").body, Not(HasSubstr("\"fault\"")));
+}
+
+TEST(Reload, APipeInThePolicysPlaceHoldsNothingUp) {
+  ServedProcess weir(policy_with(10));
+  ASSERT_TRUE(weir.ready()) << weir.err();
+  std::filesystem::remove(weir.policy_path());
+  ASSERT_EQ(::mkfifo(weir.policy_path().c_str(), 0600), 0);
+  weir.signal(SIGHUP);
+  ASSERT_TRUE(ServedProcess::within([&] {
+    return weir.admin("GET", "/readyz").body.find("is not a regular file") != std::string::npos;
+  }));
+  weir.write_policy(policy_with(10, "mended"));
+  EXPECT_TRUE(ServedProcess::within([&] {
+    return weir.admin("GET", "/readyz").body.find("\"degraded\":false") != std::string::npos;
+  }));
 }
 
 TEST(Reload, TheContentsBeforeTheFaultAreBackInForce) {

@@ -47,6 +47,7 @@ Result<ListenSockets> listen(std::string_view option, const std::string& text, s
 }
 
 Result<Server::Parts> prepare(const ServeOptions& options, Observer& observer) {
+  const std::size_t descriptors = raise_descriptor_limit();
   const std::size_t lanes = options.lanes.value_or(usable_cores());
   if (lanes == 0 || lanes > kMaxLanes) {
     return Error{
@@ -79,6 +80,7 @@ Result<Server::Parts> prepare(const ServeOptions& options, Observer& observer) {
                        .admin = std::move(*admin),
                        .tls = options.tls,
                        .lanes = lanes,
+                       .descriptors = descriptors,
                        .drain_delay = options.drain_delay,
                        .drain_grace = options.drain_grace};
 }
@@ -86,7 +88,6 @@ Result<Server::Parts> prepare(const ServeOptions& options, Observer& observer) {
 }  // namespace
 
 int serve(const ServeOptions& options, std::ostream& out, std::ostream& err) {
-  raise_descriptor_limit();
   render::Log log(
       render::LogSink::standard_error(), Clock::real(),
       {.format = options.json_logs ? render::LogFormat::json : render::LogFormat::logfmt});

@@ -2,9 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <array>
 #include <cstdio>
+#include <functional>
+#include <memory>
+#include <vector>
 
 #include "server/listener.h"
 #include "server/serve/served_process.h"
@@ -303,6 +307,52 @@ TEST(Serve, AdminIsNotReachedThroughAForeignName) {
   TestClient client(weir.admin());
   client.send("GET /policy HTTP/1.1\r\nHost: evil.example:6070\r\nConnection: close\r\n\r\n");
   EXPECT_THAT(client.rest(), ::testing::StartsWith("HTTP/1.1 403 "));
+}
+
+// Runs `body` with so many descriptors allowed, and allows what was allowed before again.
+void with_descriptors(rlim_t most, const std::function<void()>& body) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  // A process that is forked meanwhile raises its own up to the hard limit, so that one is lowered
+  // too, in a process of its own.
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit fewer{most, most};
+    ::setrlimit(RLIMIT_NOFILE, &fewer);
+    body();
+    std::_Exit(::testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(Serve, StaysWithinItsDescriptorsAndReachableForAdmin) {
+  with_descriptors(60, [] {
+    ServedProcess weir(kPolicy);
+    ASSERT_TRUE(weir.ready()) << weir.err();
+    {
+      std::vector<std::unique_ptr<TestClient>> flood;
+      for (int i = 0; i < 40; ++i) flood.push_back(std::make_unique<TestClient>(weir.http()));
+      const auto turned_away = [&] {
+        const std::string page = weir.admin("GET", "/metrics").body;
+        return page.find("weir_connections_turned_away_total 0\n") == std::string::npos;
+      };
+      EXPECT_TRUE(ServedProcess::within(turned_away));
+      EXPECT_EQ(weir.admin("POST", "/policy/reload", "", ServedProcess::bearer()).status, 200);
+      EXPECT_THAT(weir.err(), Not(HasSubstr("accept_failed")));
+    }
+    EXPECT_TRUE(ServedProcess::within(
+        [&] { return weir.http("POST", "/v1/check", kLogin).status == 200; }));
+  });
+}
+
+TEST(Serve, SaysThatItHasTooFewDescriptors) {
+  with_descriptors(14, [] {
+    ServedProcess weir(kPolicy);
+    EXPECT_EQ(weir.wait(), 3);
+    EXPECT_THAT(weir.err(), HasSubstr("ulimit -n")) << weir.err();
+  });
 }
 
 TEST(Serve, SaysWhyItCannotStart) {

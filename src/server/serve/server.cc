@@ -7,12 +7,14 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/system/system_error.hpp>
 #include <csignal>
 #include <cstring>
 
 #include "guard/impl.h"
 #include "server/http/check_handler.h"
 #include "server/http/http_door.h"
+#include "server/serve/process.h"
 
 namespace weir::server {
 namespace {
@@ -25,6 +27,9 @@ asio::steady_timer::duration ticks(Nanos time) {
 
 // Shells report the end by signal N as 128 + N.
 constexpr int kEndedBySignal = 128;
+
+// Of the admin door together.
+constexpr std::size_t kAdminConnections = 128;
 
 }  // namespace
 
@@ -60,7 +65,14 @@ struct Server::DrainTimers {
 Result<std::unique_ptr<Server>> Server::make(Parts parts, render::Log& log) {
   Result<Transports> transports = make_transports(parts.tls, log);
   if (!transports) return std::move(transports).error();
-  return std::unique_ptr<Server>(new Server(std::move(parts), std::move(*transports), log));
+  try {
+    return std::unique_ptr<Server>(new Server(std::move(parts), std::move(*transports), log));
+  } catch (const boost::system::system_error& fault) {
+    // Loops, timers and the watch on signals are descriptors.
+    return Error{ErrorCode::resource_exhausted, std::string("the server cannot be set up: ") +
+                                                    fault.what() +
+                                                    "; allow more open files (ulimit -n)"};
+  }
 }
 
 Result<Server::Transports> Server::make_transports(const ServeTls& tls, render::Log& log) {
@@ -97,13 +109,16 @@ Server::Server(Parts parts, Transports transports, render::Log& log)
       drain_delay_(parts.drain_delay),
       drain_grace_(parts.drain_grace),
       transports_(std::move(transports)),
+      control_({.max_connections = kAdminConnections}),
       guard_(std::move(parts.guard)),
       loader_(parts.origin, guard_, guard_.impl().metrics(), log, clock_) {
   const auto accept_fault = [this](int number) {
     log_.write(render::LogLevel::error, "accept_failed", {{"problem", std::strerror(number)}});
   };
   for (std::size_t i = 0; i < parts.lanes; ++i) {
-    lanes_.push_back(std::make_unique<Lane>(LaneOptions{.on_accept_fault = accept_fault}));
+    lanes_.push_back(std::make_unique<Lane>(
+        LaneOptions{.max_connections = connections_a_lane(parts.descriptors, parts.lanes),
+                    .on_accept_fault = accept_fault}));
   }
   guard_.impl().metrics().read_connections_from([this] { return connection_numbers(); });
   open_doors(parts);

@@ -35,6 +35,7 @@ class Server {
     ListenSockets admin;
     ServeTls tls;
     std::size_t lanes = 1;
+    std::size_t descriptors = 0;  // how many this process may have open
     Nanos drain_delay{0};
     Nanos drain_grace{0};
   };
