@@ -145,7 +145,7 @@ TEST_F(CommandLine, AnswersAsTheTableSays) {
        2,
        "",
        "weir: --times is '0'; it must be a whole number from 1 to 1000000\n"},
-      {{"check", "missing.yaml", "api"}, 2, "", "weir: missing.yaml: cannot be read; allowed: a policy file\n"},
+      {{"check", "missing.yaml", "api"}, 2, "", "weir: missing.yaml: cannot be read\n"},
       {{"lint", "missing.yaml"},
        2,
        "",
