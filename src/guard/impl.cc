@@ -117,7 +117,8 @@ Decision Guard::Impl::check(std::string_view name, const guard::Values& values,
   const guard::BoundRoute* route = policy->find(name);
   if (route == nullptr) {
     Decision decision = refused(Reason::unknown_route, {}, options.cost);
-    return tell(std::move(decision), render::Metrics::kNoRoute);
+    tell(decision, render::Metrics::kNoRoute);
+    return decision;
   }
   return decide(std::move(policy), *route, values, options);
 }
@@ -127,7 +128,7 @@ Decision Guard::Impl::check_request(const HttpRequest& request, CheckOptions opt
   const policy::Model& model = policy->model();
   policy::HttpView view;
   if (view.take(request, model) != policy::HttpView::State::ready) {
-    return tell(refused(Reason::invalid_request, {}, options.cost), render::Metrics::kNoRoute);
+    return refuse_invalid({}, options.cost, render::Metrics::kNoRoute);
   }
   const auto found = model.matcher->by_request(view.method(), view.host(), view.path());
   if (found) {
@@ -160,14 +161,17 @@ void Guard::Impl::check_request_async(const HttpRequest& request, CheckOptions o
 Decision Guard::Impl::decide_unmatched(std::uint64_t cost) noexcept {
   metrics_.count_unmatched();
   const bool allow = current_.read()->model().unmatched == policy::Unmatched::allow;
-  return tell(
-      allow ? admitted(Reason::no_limit, {}, cost) : refused(Reason::unmatched_request, {}, cost),
-      render::Metrics::kNoRoute);
+  Decision decision =
+      allow ? admitted(Reason::no_limit, {}, cost) : refused(Reason::unmatched_request, {}, cost);
+  tell(decision, render::Metrics::kNoRoute);
+  return decision;
 }
 
 Decision Guard::Impl::refuse_invalid(std::string_view route, std::uint64_t cost,
                                      render::Metrics::RouteSlot slot) noexcept {
-  return tell(refused(Reason::invalid_request, route, cost), slot);
+  Decision decision = refused(Reason::invalid_request, route, cost);
+  tell(decision, slot);
+  return decision;
 }
 
 Decision Guard::Impl::decide(PolicyRef policy, const guard::BoundRoute& route,
@@ -178,52 +182,50 @@ Decision Guard::Impl::decide(PolicyRef policy, const guard::BoundRoute& route,
   guard::Plan plan;
   const guard::Plan::Outcome outcome =
       plan.make(route, *policy, values, options.cost, hasher_, digester_);
-  std::optional<Decision> decided = before_asking(outcome, plan, route, options);
   Decision decision;
-  if (decided) {
-    decision = *std::move(decided);
-  } else {
-    ask_local(plan, decision);
-  }
-  return finish(std::move(decision), *policy, route, options,
-                timing ? std::optional<Nanos>(clock_->mono() - begun) : std::nullopt);
+  if (needs_asking(outcome, plan, route, decision)) ask_local(plan, decision);
+  settle(decision, *policy, route, options,
+         timing ? std::optional<Nanos>(clock_->mono() - begun) : std::nullopt);
+  return decision;
 }
 
-std::optional<Decision> Guard::Impl::before_asking(guard::Plan::Outcome outcome,
-                                                   const guard::Plan& plan,
-                                                   const guard::BoundRoute& route,
-                                                   CheckOptions options) noexcept {
+bool Guard::Impl::needs_asking(guard::Plan::Outcome outcome, const guard::Plan& plan,
+                               const guard::BoundRoute& route, Decision& decision) noexcept {
   for (std::size_t i = 0; i < plan.absent; ++i) metrics_.count_absent(route.metrics);
   switch (outcome) {
     case guard::Plan::Outcome::missing_value:
-      return refused(Reason::missing_value, route.name, options.cost);
+      decision.reason = Reason::missing_value;
+      return false;
     case guard::Plan::Outcome::unreadable:
-      return refused(Reason::invalid_request, route.name, options.cost);
+      decision.reason = Reason::invalid_request;
+      return false;
     case guard::Plan::Outcome::nothing_applies:
-      return admitted(Reason::no_limit, route.name, options.cost);
+      decision.verdict = Verdict::allowed;
+      decision.reason = Reason::no_limit;
+      return false;
     case guard::Plan::Outcome::ready:
-      break;
+      return true;
   }
-  return std::nullopt;
+  return true;
 }
 
-Decision Guard::Impl::finish(Decision decision, const guard::BoundPolicy& policy,
-                             const guard::BoundRoute& route, CheckOptions options,
-                             std::optional<Nanos> took) noexcept {
+void Guard::Impl::settle(Decision& decision, const guard::BoundPolicy& policy,
+                         const guard::BoundRoute& route, CheckOptions options,
+                         std::optional<Nanos> took) noexcept {
   decision.route = route.name;
   decision.cost = options.cost;
   decision.profiles = policy.model().header_profiles;
-  return tell(std::move(decision), route.metrics, took);
+  tell(decision, route.metrics, took);
 }
 
 void Guard::Impl::ask_local(const guard::Plan& plan, Decision& decision) noexcept {
-  std::array<store::Finding, guard::kMaxRules> findings;
+  RawArray<store::Finding, guard::kMaxRules> room;
+  const std::span<store::Finding> findings = room.construct_first(plan.count);
   const Instant now = clock_->now();
-  const store::LocalAnswer answer =
-      store_->decide(plan.asked(), now, std::span(findings.data(), plan.count));
+  const store::LocalAnswer answer = store_->decide(plan.asked(), now, findings);
   switch (answer.outcome) {
     case store::LocalOutcome::decided:
-      guard::compose(plan, std::span(findings.data(), plan.count), now, Rung::store, decision);
+      guard::compose(plan, findings, now, Rung::store, decision);
       count_shadows(plan, findings);
       return;
     case store::LocalOutcome::exhausted:
@@ -267,15 +269,14 @@ void Guard::Impl::by_policy(const guard::Plan& plan, Decision& decision) noexcep
   metrics_.count_unenforced(plan.route->metrics);
 }
 
-Decision Guard::Impl::tell(Decision decision, render::Metrics::RouteSlot route,
-                           std::optional<Nanos> took) noexcept {
+void Guard::Impl::tell(const Decision& decision, render::Metrics::RouteSlot route,
+                       std::optional<Nanos> took) noexcept {
   if (took) {
     metrics_.record(route, decision.verdict, decision.rung, *took);
   } else {
     metrics_.record(route, decision.verdict, decision.rung);
   }
   if (observer_ != nullptr) observer_->on_decision(decision);
-  return decision;
 }
 
 Result<void> Guard::Impl::refund(const Decision& decision) {

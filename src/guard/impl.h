@@ -60,13 +60,12 @@ class Guard::Impl {
   void ask_local(const guard::Plan& plan, Decision& decision) noexcept;
   class Job;
   class Waiting;
-  // The decision where no store needs to be asked; absent: `plan` is to be asked about.
-  std::optional<Decision> before_asking(guard::Plan::Outcome outcome, const guard::Plan& plan,
-                                        const guard::BoundRoute& route,
-                                        CheckOptions options) noexcept;
-  Decision finish(Decision decision, const guard::BoundPolicy& policy,
-                  const guard::BoundRoute& route, CheckOptions options,
-                  std::optional<Nanos> took) noexcept;
+  // False where no store needs to be asked: `decision` is the answer, all but what settle() adds.
+  bool needs_asking(guard::Plan::Outcome outcome, const guard::Plan& plan,
+                    const guard::BoundRoute& route, Decision& decision) noexcept;
+  // Fills in what every decision of a route says, counts it, and tells the observer.
+  void settle(Decision& decision, const guard::BoundPolicy& policy, const guard::BoundRoute& route,
+              CheckOptions options, std::optional<Nanos> took) noexcept;
   void decide_async(PolicyRef policy, const guard::BoundRoute& route, const guard::Values& values,
                     CheckOptions options, std::function<void(Decision)> done) noexcept;
   Decision decide_shared(PolicyRef policy, const guard::BoundRoute& route,
@@ -75,8 +74,8 @@ class Guard::Impl {
   bool carry_out(std::span<const store::Counter> counters) noexcept;
   void count_shadows(const guard::Plan& plan, std::span<const store::Finding> findings) noexcept;
   void by_policy(const guard::Plan& plan, Decision& decision) noexcept;
-  Decision tell(Decision decision, render::Metrics::RouteSlot route,
-                std::optional<Nanos> took = {}) noexcept;
+  void tell(const Decision& decision, render::Metrics::RouteSlot route,
+            std::optional<Nanos> took = {}) noexcept;
 
   Clock* clock_;
   Observer* observer_;

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/key_digest.h"
+#include "base/raw_array.h"
 #include "guard/bound_policy.h"
 #include "policy/key.h"
 #include "policy/read_route.h"
@@ -37,8 +38,8 @@ struct Plan {
   const BoundRoute* route = nullptr;
   std::size_t count = 0;
   std::size_t absent = 0;  // values the request lacked
-  std::array<store::Counter, kMaxRules> counters;
-  std::array<const BoundRule*, kMaxRules> rules;
+  RawArray<store::Counter, kMaxRules> counters;
+  RawArray<const BoundRule*, kMaxRules> rules;
 
   std::span<const store::Counter> asked() const noexcept { return {counters.data(), count}; }
 

@@ -75,8 +75,8 @@ class Guard::Impl::Job : public guard::SharedAsk {
       decision.decided_at = store_now;
     }
     if (verdict.unenforced) impl_.metrics_.count_unenforced(route_.metrics);
-    return impl_.finish(std::move(decision), *policy_, route_, options_,
-                        impl_.clock_->mono() - begun_);
+    impl_.settle(decision, *policy_, route_, options_, impl_.clock_->mono() - begun_);
+    return decision;
   }
 
  protected:
@@ -163,8 +163,10 @@ Decision Guard::Impl::decide_shared(PolicyRef policy, const guard::BoundRoute& r
   auto job = std::make_shared<WaitedJob<Job>>(*this, std::move(policy), route, options);
   const guard::Plan::Outcome outcome =
       job->plan.make(route, bound, values, options.cost, hasher_, digester_);
-  if (std::optional<Decision> decided = before_asking(outcome, job->plan, route, options)) {
-    return finish(*std::move(decided), bound, route, options, std::nullopt);
+  Decision decision;
+  if (!needs_asking(outcome, job->plan, route, decision)) {
+    settle(decision, bound, route, options, std::nullopt);
+    return decision;
   }
   job->prepare();
   job->hold(job);
@@ -190,8 +192,10 @@ void Guard::Impl::decide_async(PolicyRef policy, const guard::BoundRoute& route,
       std::make_unique<CallbackJob<Job>>(std::move(done), *this, std::move(policy), route, options);
   const guard::Plan::Outcome outcome =
       job->plan.make(route, bound, values, options.cost, hasher_, digester_);
-  if (std::optional<Decision> decided = before_asking(outcome, job->plan, route, options)) {
-    job->answer(finish(*std::move(decided), bound, route, options, std::nullopt));
+  Decision decision;
+  if (!needs_asking(outcome, job->plan, route, decision)) {
+    settle(decision, bound, route, options, std::nullopt);
+    job->answer(std::move(decision));
     return;
   }
   job->prepare();
