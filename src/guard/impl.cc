@@ -99,7 +99,10 @@ Guard::Impl::Impl(Policy policy, const GuardOptions& options, Stores stores)
       current_(std::make_unique<guard::BoundPolicy>(std::move(policy), 1, names_, metrics_,
                                                     ceilings_, clock_->now())) {
   metrics_.set_policy_generation(1);
-  metrics_.read_known_keys_from([this] { return store_->keys(); });
+  metrics_.read_known_keys_from([this]() -> std::uint64_t {
+    if (store_) return store_->keys();
+    return shared_ ? shared_->known_keys() : 0;
+  });
 }
 
 Guard::Impl::~Impl() = default;

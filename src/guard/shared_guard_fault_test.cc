@@ -198,6 +198,22 @@ TEST_F(SharedGuard, RefundsAndResetsReachTheStore) {
   server_.resume();
 }
 
+TEST_F(SharedGuard, ItsMetricsAndStateCanBeReadWhetherTheStoreAnswersOrNot) {
+  Guard guard = open("1s");
+  ASSERT_TRUE(guard.check("search", {{"user", "u"}}).allowed());
+  std::string text;
+  guard.impl().metrics().write(text);
+  EXPECT_NE(text.find("weir_known_keys 1\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("weir_breaker_state{shard=\"0\"} 0\n"), std::string::npos) << text;
+  EXPECT_NE(guard.impl().shared()->state_json().find("\"state\":\"closed\""), std::string::npos);
+  server_.kill();
+  for (int i = 0; i < 6; ++i) (void)guard.check("login", {{"user", "u"}});
+  text.clear();
+  guard.impl().metrics().write(text);
+  EXPECT_NE(text.find("weir_breaker_state{shard=\"0\"} 2\n"), std::string::npos) << text;
+  EXPECT_NE(guard.impl().shared()->state_json().find("\"state\":\"open\""), std::string::npos);
+}
+
 TEST_F(SharedGuard, AsyncAnswersExactlyOnceAlsoWhereTheStoreHangs) {
   Guard guard = open();
   server_.pause();

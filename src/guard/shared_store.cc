@@ -173,6 +173,8 @@ class SharedStore::Impl final : private redis::ClientEvents, private redis::AskH
   Nanos deadline() const noexcept { return deadline_; }
   bool answering() const noexcept { return ladder_.breaker().state() != breaker::ProbeState::open; }
 
+  std::uint64_t known_keys() const { return ladder_.known().size(); }
+
   std::string state_json() const {
     std::string out = "{\"state\":";
     render::append_json_string(out, breaker::to_string(ladder_.breaker().state()));
@@ -600,6 +602,9 @@ Moment SharedStore::moment() const noexcept {
 }
 Nanos SharedStore::deadline() const noexcept {
   return impl_->deadline();
+}
+std::uint64_t SharedStore::known_keys() const {
+  return impl_->known_keys();
 }
 bool SharedStore::answering() const noexcept {
   return impl_->answering();

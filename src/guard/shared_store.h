@@ -75,6 +75,8 @@ class SharedStore {
   ladder::Moment moment() const noexcept;
   Nanos deadline() const noexcept;
   bool answering() const noexcept;
+  // Counters whose last known state is kept here.
+  std::uint64_t known_keys() const;
   // The state for people and machines: one JSON object.
   std::string state_json() const;
 

@@ -51,15 +51,7 @@ void CheckHandler::check(Exchange& exchange) {
   call->asker = std::this_thread::get_id();
   call->asking = true;
   call->answered = false;
-  const auto done = [call](Decision decision) { call->done(std::move(decision)); };
-  const CheckOptions options{.cost = body_.cost};
-  if (body_.by_request) {
-    const HttpRequest request{
-        .method = body_.method, .target = body_.path, .peer = body_.peer, .headers = body_.headers};
-    guard_.check_request_async(request, options, done);
-  } else {
-    guard_.check_async(body_.route, body_.descriptors, options, done);
-  }
+  ask([call](Decision decision) { call->done(std::move(decision)); });
   call->asking = false;
   if (!call->answered) {
     // The answer, if it is there already, waits in the lane's queue behind us.
@@ -68,6 +60,16 @@ void CheckHandler::check(Exchange& exchange) {
   }
   exchange.decision(call->decision);
   spare_.reset(call);
+}
+
+void CheckHandler::ask(std::function<void(Decision)> done) {
+  const CheckOptions options{.cost = body_.cost};
+  if (!body_.by_request) {
+    return guard_.check_async(body_.route, body_.descriptors, options, std::move(done));
+  }
+  const HttpRequest request{
+      .method = body_.method, .target = body_.path, .peer = body_.peer, .headers = body_.headers};
+  guard_.check_request_async(request, options, std::move(done));
 }
 
 }  // namespace weir::server::http

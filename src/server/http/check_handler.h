@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "server/http/check_body.h"
@@ -25,6 +26,7 @@ class CheckHandler final : public Handler {
   struct Call;
 
   void check(Exchange& exchange);
+  void ask(std::function<void(Decision)> done);
 
   Guard& guard_;
   Lane& lane_;

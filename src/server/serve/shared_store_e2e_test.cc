@@ -1,0 +1,126 @@
+// The HTTP door on a store that answers later, or not at all.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/serve/served_process.h"
+#include "testing/redis_server.h"
+
+namespace weir::server {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+std::string policy(const testing::RedisServer& redis, const std::string& deadline) {
+  return "store: {url: 'redis://127.0.0.1:" + std::to_string(redis.port()) +
+         "/0', deadline: " + deadline + R"(}
+unmatched: refuse
+routes:
+  login:
+    match: {method: POST, path: /login}
+    limits: ["10 per hour by ip"]
+    protects: security
+)";
+}
+
+std::string post(const std::string& body) {
+  return "POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Length: " + std::to_string(body.size()) +
+         "\r\n\r\n" + body;
+}
+const std::string kByRoute = post(R"({"route":"login","descriptors":{"ip":"192.0.2.7"}})");
+const std::string kByRequest =
+    post(R"({"request":{"method":"POST","path":"/login","peer":"192.0.2.7"}})");
+
+TEST(SharedStore, AnswersPipelinedChecksInTheirOrder) {
+  testing::RedisServer redis;
+  ServedProcess weir(policy(redis, "2s"));
+  ASSERT_TRUE(weir.ready()) << weir.err();
+  TestClient client(weir.http());
+  std::string many;
+  for (int i = 0; i < 100; ++i) many += i % 2 == 0 ? kByRoute : kByRequest;
+  many += "GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n";
+  ASSERT_TRUE(client.send(many));
+  // Ten in all, whichever way they are asked for; and none overtakes another.
+  for (int i = 0; i < 100; ++i) {
+    const auto answer = client.receive();
+    ASSERT_TRUE(answer) << i;
+    ASSERT_EQ(answer->status, i < 10 ? 200 : 429) << i << answer->body;
+    if (i < 10) {
+      EXPECT_THAT(answer->body, HasSubstr("\"remaining\":" + std::to_string(9 - i))) << i;
+    }
+  }
+  const auto last = client.receive();
+  ASSERT_TRUE(last);
+  EXPECT_EQ(last->status, 404);
+}
+
+TEST(SharedStore, EveryAnswerComesWhileTheStoreHangs) {
+  testing::RedisServer redis;
+  ServedProcess weir(policy(redis, "20ms"));
+  ASSERT_TRUE(weir.ready()) << weir.err();
+  ASSERT_TRUE(ServedProcess::within([&] {
+    TestClient client(weir.http());
+    client.send(kByRoute);
+    return client.receive().value_or(TestClient::Answer{}).status == 200;
+  }));
+  redis.pause();
+  TestClient client(weir.http());
+  std::string many;
+  for (int i = 0; i < 200; ++i) many += i % 2 == 0 ? kByRoute : kByRequest;
+  ASSERT_TRUE(client.send(many));
+  for (int i = 0; i < 200; ++i) {
+    const auto answer = client.receive();
+    ASSERT_TRUE(answer) << i;
+    EXPECT_EQ(answer->status, 503) << answer->body;
+    EXPECT_THAT(answer->body, HasSubstr("temporary-reduced-capacity"));
+    EXPECT_TRUE(answer->has("Weir-Rung: policy"));
+  }
+  redis.resume();
+  EXPECT_TRUE(ServedProcess::within([&] {
+    return client.send(kByRoute) && client.receive().value_or(TestClient::Answer{}).status == 200;
+  }));
+}
+
+TEST(SharedStore, AnswersForClientsThatHaveGoneGoNowhere) {
+  testing::RedisServer redis;
+  ServedProcess weir(policy(redis, "300ms"));
+  ASSERT_TRUE(weir.ready()) << weir.err();
+  redis.pause();
+  for (int i = 0; i < 50; ++i) {
+    TestClient client(weir.http());
+    client.send(kByRoute + kByRequest);
+  }
+  redis.resume();
+  EXPECT_TRUE(ServedProcess::within([&] {
+    TestClient client(weir.http());
+    client.send(post(R"({"route":"login","descriptors":{"ip":"192.0.2.8"}})"));
+    return client.receive().value_or(TestClient::Answer{}).status == 200;
+  }));
+  EXPECT_TRUE(ServedProcess::within([&] {
+    return weir.admin("GET", "/metrics").body.find("weir_connections 0\n") != std::string::npos;
+  }));
+}
+
+TEST(SharedStore, DrainWaitsForTheStoresDeadline) {
+  testing::RedisServer redis;
+  ServedProcess weir(policy(redis, "1s"));
+  ASSERT_TRUE(weir.ready()) << weir.err();
+  ASSERT_TRUE(ServedProcess::within([&] {
+    TestClient client(weir.http());
+    client.send(kByRoute);
+    return client.receive().value_or(TestClient::Answer{}).status == 200;
+  }));
+  redis.pause();
+  TestClient client(weir.http());
+  client.send(kByRoute);
+  std::this_thread::sleep_for(50ms);  // so that it is asked when the signal comes
+  weir.signal(SIGINT);
+  const auto answer = client.receive();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, 503);
+  EXPECT_EQ(weir.wait(), 0);
+}
+
+}  // namespace
+}  // namespace weir::server
