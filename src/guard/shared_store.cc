@@ -114,9 +114,9 @@ class SharedStore::Impl final : private redis::ClientEvents, private redis::AskH
     if (thread_.joinable()) {
       asio::post(io_, [this] {
         stopping_ = true;
-        client_.stop();
-        timer_.cancel();
-        work_.reset();
+        take_in();
+        client_.stop();  // answers everything that waits
+        io_.stop();      // timers that are still armed must not keep us here
       });
       thread_.join();
     }
