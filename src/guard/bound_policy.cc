@@ -5,7 +5,10 @@
 namespace weir::guard {
 BoundPolicy::BoundPolicy(Policy policy, std::uint64_t generation, NamePool& names,
                          render::Metrics& metrics, Ceilings& ceilings, Instant loaded_at)
-    : policy_(std::move(policy)), generation_(generation), loaded_at_(loaded_at) {
+    : policy_(std::move(policy)),
+      generation_(generation),
+      loaded_at_(loaded_at),
+      domains_(model(), names, metrics) {
   const std::vector<policy::Route>& routes = model().routes;
   routes_.reserve(routes.size());
   for (const policy::Route& route : routes) {

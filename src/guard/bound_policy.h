@@ -11,6 +11,7 @@
 
 #include "base/key_digest.h"
 #include "base/name_pool.h"
+#include "guard/bound_domain.h"
 #include "ladder/ceiling.h"
 #include "policy/model.h"
 #include "render/metrics.h"
@@ -67,6 +68,8 @@ class BoundPolicy {
   const BoundRoute* find(std::string_view name) const noexcept;
   const BoundRoute& at(std::size_t slot) const noexcept { return routes_[slot]; }
   const std::vector<BoundRoute>& routes() const noexcept { return routes_; }
+  // The domains of Envoy-style files.
+  const BoundDomains& domains() const noexcept { return domains_; }
 
   // The numbers that a charge was made under, or, where a reload replaced them, those its rule has
   // now; null where the rule is gone.
@@ -77,6 +80,7 @@ class BoundPolicy {
   std::uint64_t generation_;
   Instant loaded_at_;
   std::vector<BoundRoute> routes_;
+  BoundDomains domains_;
   const BoundRoute* default_ = nullptr;
   std::unordered_map<std::uint64_t, const policy::Rule*> by_identity_;
 };

@@ -3,14 +3,13 @@
 #include <algorithm>
 
 namespace weir::guard {
-namespace {
 
-RuleReport report_of(const BoundRule& rule, const store::Counter& counter,
+RuleReport report_of(std::string_view rule, const store::Counter& counter,
                      const store::Finding& finding) {
   const limit::Numbers& numbers = *counter.numbers;
   const bool fits = finding.step.outcome == limit::Outcome::allowed;
   RuleReport report;
-  report.rule = rule.name;
+  report.rule = rule;
   report.limit = numbers.limit;
   report.period = Nanos(numbers.period_ns);
   report.burst = numbers.burst;
@@ -31,7 +30,29 @@ RuleReport report_of(const BoundRule& rule, const store::Counter& counter,
   return report;
 }
 
-}  // namespace
+void deny(Decision& decision, const RuleReport& report) noexcept {
+  const bool first = decision.verdict == Verdict::allowed;
+  const bool useless = !first && (decision.reason == Reason::blocked ||
+                                  decision.reason == Reason::cost_exceeds_burst);
+  decision.verdict = Verdict::limited;
+  // Where one rule can never let the request through, waiting for the others is useless too.
+  if (report.never_fits) {
+    const bool blocked = report.limit == 0 || (useless && decision.reason == Reason::blocked);
+    decision.reason = blocked ? Reason::blocked : Reason::cost_exceeds_burst;
+    decision.retry_after.reset();
+    return;
+  }
+  if (useless) return;
+  decision.reason = Reason::over_limit;
+  // A wait that one of them does not know is not known.
+  if (first) {
+    decision.retry_after = report.retry_after;
+  } else if (decision.retry_after && report.retry_after) {
+    decision.retry_after = std::max(*decision.retry_after, *report.retry_after);
+  } else {
+    decision.retry_after.reset();
+  }
+}
 
 void compose(const Plan& plan, std::span<const store::Finding> findings, Instant now, Rung rung,
              Decision& decision) {
@@ -39,30 +60,10 @@ void compose(const Plan& plan, std::span<const store::Finding> findings, Instant
   decision.reason = Reason::within_limit;
   decision.rung = rung;
   decision.decided_at = now;
-  bool never = false;
-  bool blocked = false;
-  bool wait_known = true;
-  Nanos longest{0};
   for (std::size_t i = 0; i < plan.count; ++i) {
     const RuleReport& report =
-        decision.add(report_of(*plan.rules[i], plan.counters[i], findings[i]));
-    if (report.fits || report.shadow) continue;
-    decision.verdict = Verdict::limited;
-    if (report.never_fits) {
-      never = true;
-      blocked = blocked || report.limit == 0;
-    } else {
-      wait_known = wait_known && report.retry_after.has_value();
-      longest = std::max(longest, report.retry_after.value_or(Nanos(0)));
-    }
-  }
-  if (decision.verdict == Verdict::allowed) return;
-  // Where one rule can never let the request through, waiting for the others is useless too.
-  if (never) {
-    decision.reason = blocked ? Reason::blocked : Reason::cost_exceeds_burst;
-  } else {
-    decision.reason = Reason::over_limit;
-    if (wait_known) decision.retry_after = longest;
+        decision.add(report_of(plan.rules[i]->name, plan.counters[i], findings[i]));
+    if (!report.fits && !report.shadow) deny(decision, report);
   }
 }
 

@@ -1,12 +1,21 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 
 #include "guard/plan.h"
 #include "store/counter.h"
 #include "weir/decision.h"
 
 namespace weir::guard {
+
+// One rule's report of what a store found for its counter.
+RuleReport report_of(std::string_view rule, const store::Counter& counter,
+                     const store::Finding& finding);
+
+// Says of a decision that one of its rules denies it: why, and how long to wait; `blocked` where
+// the limit is 0. Comes for each denying rule; the worst of them is what the decision says.
+void deny(Decision& decision, const RuleReport& report) noexcept;
 
 // Puts what a store found into words: one report a rule, and over all of them limited before
 // allowed. A shadow rule is reported and never decides.

@@ -43,12 +43,19 @@ class Guard::Impl {
   // What a request is answered that no reading of would be safe; counted under its route.
   Decision refuse_invalid(std::string_view route, std::uint64_t cost,
                           render::Metrics::RouteSlot slot) noexcept;
+  // Counts a decision that was made outside, and tells the observer; comes once for each.
+  Decision told(Decision decision, render::Metrics::RouteSlot slot) noexcept {
+    tell(decision, slot);
+    return decision;
+  }
   Result<void> refund(const Decision& decision);
   Result<void> reset(std::string_view route, const guard::Values& values);
   Result<void> reload(Policy policy);
 
   render::Metrics& metrics() noexcept { return metrics_; }
   Clock& clock() noexcept { return *clock_; }
+  // Null on a shared store.
+  store::LocalStore* local() noexcept { return store_.get(); }
   // Null on the embedded store, or one of the caller's own.
   guard::SharedStore* shared() noexcept { return shared_.get(); }
   const KeyHasher& hasher() const noexcept { return hasher_; }

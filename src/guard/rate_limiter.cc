@@ -5,6 +5,7 @@ namespace weir::guard {
 void RateLimitAnswer::clear() {
   decision = Decision();
   statuses.clear();
+  metadata.clear();
   refuse_as_error = false;
 }
 

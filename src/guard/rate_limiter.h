@@ -71,6 +71,9 @@ struct RateLimitAnswer {
   Decision decision;
   // One for each descriptor asked about, in their order; empty where the ask was refused unread.
   std::vector<DescriptorStatus> statuses;
+  // JSON objects that the policy keeps beside the limits that were passed, in the order of the
+  // descriptors: what the proxy is told as metadata.
+  std::vector<std::string_view> metadata;
   // A refusal is to be a gRPC error UNAVAILABLE: the policy says so (`rls_refusal: unavailable`).
   bool refuse_as_error = false;
 

@@ -548,6 +548,11 @@ Result<void> SharedStore::check(const policy::Model& model) {
     return not_here("`clock: client` is not in this release; the store's own clock is used");
   if (spec.regions > 1)
     return not_here("several regions are not in this release; take `regions` out");
+  if (!model.domains.empty()) {
+    return not_here(
+        "domains of Envoy-style files are decided on the embedded store alone in this release; "
+        "allowed: memory:");
+  }
   for (const policy::Route& route : model.routes) {
     if (route.when_store_fails == FailurePolicy::settle) {
       return not_here("route '" + route.name +

@@ -78,6 +78,7 @@ struct Model {
   bool unmatched_given = false;
   std::string default_route;  // empty: an unknown route is an error
   std::uint8_t header_profiles = 0;
+  bool header_profiles_given = false;  // by `headers:`; domains of Envoy-style files want it said
   std::vector<Route> routes;
   std::vector<Domain> domains;  // of Envoy-style files
   RlsSpec rls;

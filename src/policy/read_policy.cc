@@ -49,6 +49,7 @@ void read_trusted_proxies(FaultList& faults, const Value& at, Model& model) {
 
 void read_headers(FaultList& faults, const Value& at, Model& model) {
   model.header_profiles = 0;
+  model.header_profiles_given = true;
   for (const Value& item : read_list(faults, at, 8, Lone::is_a_list_of_one)) {
     const auto profile = read_choice<HeaderProfile>(
         faults, item,

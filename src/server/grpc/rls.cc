@@ -1,8 +1,11 @@
 #include "server/grpc/rls.h"
 
+#include <google/protobuf/util/json_util.h>
+
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <map>
 #include <utility>
 
 #include "envoy/service/ratelimit/v3/rls.pb.h"
@@ -61,6 +64,8 @@ std::uint64_t ticket_of(std::uint32_t place, std::uint32_t turn) {
 struct RlsService::Messages {
   RateLimitRequest request;
   RateLimitResponse response;
+  // JSON that the policy keeps beside its limits, as it is sent.
+  std::map<std::string, google::protobuf::Struct, std::less<>> metadata;
 };
 
 RlsService::RlsService(guard::RateLimiter& limiter, std::function<void(std::function<void()>)> post)
@@ -148,7 +153,20 @@ void RlsService::write_response(const guard::RateLimitAnswer& answer) {
   if (!answer.decision.allowed() || answer.decision.profiles != 0 || remarkable(answer.decision)) {
     write_headers(answer);
   }
+  for (const std::string_view json : answer.metadata) write_kept_metadata(json);
   if (remarkable(answer.decision)) write_metadata(answer.decision);
+}
+
+void RlsService::write_kept_metadata(std::string_view json) {
+  auto& known = messages_->metadata;
+  auto found = known.find(json);
+  if (found == known.end()) {
+    // Texts come from configuration, so few: this bound is for a process that sees many of them.
+    if (known.size() >= kKeptMetadata) known.clear();
+    found = known.emplace(std::string(json), google::protobuf::Struct()).first;
+    (void)google::protobuf::util::JsonStringToMessage(found->first, &found->second);
+  }
+  messages_->response.mutable_dynamic_metadata()->MergeFrom(found->second);
 }
 
 void RlsService::write_headers(const guard::RateLimitAnswer& answer) {

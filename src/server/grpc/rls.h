@@ -39,6 +39,9 @@ class RlsService final : public Service, private guard::RateLimitListener {
   // Messages above this size leave no room behind.
   static constexpr std::size_t kKeptMessage = 64U << 10U;
 
+  // Texts of metadata kept in their wire form.
+  static constexpr std::size_t kKeptMetadata = 4096;
+
   // A call that waits. `turn` tells a ticket of a place that was reused from the present one.
   struct Waiting {
     Session* session = nullptr;
@@ -53,6 +56,7 @@ class RlsService final : public Service, private guard::RateLimitListener {
   void answer(Session& session, CallId call, const guard::RateLimitAnswer& answer);
   void write_response(const guard::RateLimitAnswer& answer);
   void write_headers(const guard::RateLimitAnswer& answer);
+  void write_kept_metadata(std::string_view json);
   void write_metadata(const Decision& decision);
   std::uint32_t take_place(Session& session, CallId call);
   void free_place(std::uint32_t place) noexcept;

@@ -255,6 +255,20 @@ TEST_F(RlsTest, ADegradedYesSaysSo) {
   EXPECT_EQ(response.dynamic_metadata().fields().at("weir_rung").string_value(), "share");
 }
 
+TEST_F(RlsTest, MetadataOfThePolicyReachesTheProxy) {
+  limiter.answer.metadata = {R"({"plan": {"name": "gold", "seats": 3}, "a": [1, null]})",
+                             R"({"a": true})"};
+  for (int i = 0; i < 2; ++i) {
+    const auto response = ask(request());
+    const auto& fields = response.dynamic_metadata().fields();
+    EXPECT_EQ(fields.at("plan").struct_value().fields().at("name").string_value(), "gold");
+    EXPECT_EQ(fields.at("plan").struct_value().fields().at("seats").number_value(), 3);
+    EXPECT_TRUE(fields.at("a").bool_value());
+  }
+  limiter.answer.metadata.clear();
+  EXPECT_FALSE(ask(request()).has_dynamic_metadata());
+}
+
 TEST_F(RlsTest, BytesThatAreNotUtf8ReachTheLimiterAsTheyAre) {
   RateLimitRequest asked = request("d\xff");
   asked.mutable_descriptors(0)->mutable_entries(0)->set_key("\xc3\x28");

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "guard/route_limiter.h"
+#include "guard/domain_limiter.h"
 #include "render/log.h"
 #include "render/metrics.h"
 #include "server/admin/admin_handler.h"
@@ -83,7 +83,7 @@ class Server {
   Lane control_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   Guard guard_;
-  guard::RouteLimiter limiter_{guard_};
+  guard::DomainLimiter limiter_{guard_};
   PolicyLoader loader_;
   std::unique_ptr<PolicyWatch> watch_;
   std::unique_ptr<Signals> signals_;

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/name_pool.h"
+#include "guard/rate_limiter.h"
+#include "policy/model.h"
+#include "render/metrics.h"
+
+namespace weir::guard {
+
+// A limit of a domain in force, with names that outlive it.
+struct BoundLimit {
+  const policy::DescriptorLimit* limit = nullptr;
+  const policy::Rule* rule = nullptr;  // null: unlimited
+  std::string_view path;
+  std::string_view name;
+  std::string_view metadata;
+  LimitUnit unit = LimitUnit::unknown;
+  FailurePolicy when_store_fails = FailurePolicy::closed;
+};
+
+struct BoundDomain {
+  const policy::Domain* domain = nullptr;
+  std::string_view name;
+  std::vector<BoundLimit> limits;          // in the places of Domain::limits
+  render::Metrics::RouteSlot metrics = 0;  // a domain counts as a route does
+  FailurePolicy when_store_fails =
+      FailurePolicy::closed;  // the root's: of limits that requests bring
+};
+
+// The domains of a policy in force.
+//
+// Threads:     immutable once built.
+class BoundDomains {
+ public:
+  // Requires: `model` outlives this, `names` every decision made with it.
+  BoundDomains(const policy::Model& model, NamePool& names, render::Metrics& metrics);
+
+  // Null where no domain has that name.
+  const BoundDomain* find(std::string_view name) const noexcept;
+
+ private:
+  const policy::Model& model_;
+  std::vector<BoundDomain> domains_;
+};
+
+// The unit of a period, where the protocol has one for it.
+LimitUnit unit_of(policy::PeriodUnit unit, std::uint32_t multiplier) noexcept;
+
+}  // namespace weir::guard
