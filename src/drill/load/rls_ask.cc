@@ -1,0 +1,95 @@
+#include "drill/load/rls_ask.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include "envoy/service/ratelimit/v3/rls.pb.h"
+
+namespace weir::drill {
+namespace {
+
+using ::envoy::service::ratelimit::v3::RateLimitRequest;
+using ::envoy::service::ratelimit::v3::RateLimitResponse;
+
+constexpr std::size_t kPrefix = 5;
+// As long as an IPv4 address often is.
+constexpr std::string_view kValue = "k0000000000.000";
+constexpr std::size_t kDigits = 10;
+
+std::string framed(const google::protobuf::MessageLite& message) {
+  const std::string body = message.SerializeAsString();
+  std::string out(1, '\0');
+  for (int shift = 24; shift >= 0; shift -= 8)
+    out += static_cast<char>(body.size() >> shift & 0xff);
+  return out + body;
+}
+
+std::string value_of(std::uint32_t descriptor) {
+  std::string value(kValue);
+  for (std::size_t i = 0; i < 3; ++i, descriptor /= 10) {
+    value[value.size() - 1 - i] = static_cast<char>('0' + descriptor % 10);
+  }
+  return value;
+}
+
+}  // namespace
+
+RlsAsk::RlsAsk(const std::string& domain, const std::string& key, std::uint32_t descriptors) {
+  DescriptorTexts texts;
+  for (std::uint32_t i = 0; i < descriptors; ++i) texts.push_back({{key, value_of(i)}});
+  bytes_ = rls_request(domain, texts, 0);
+  std::size_t at = 0;
+  for (std::uint32_t i = 0; i < descriptors; ++i) {
+    at = bytes_.find(value_of(i), at);
+    values_.push_back(at);
+    at += kValue.size();
+  }
+}
+
+std::string_view RlsAsk::for_key(std::uint32_t number) {
+  for (const std::size_t at : values_) {
+    std::uint32_t rest = number;
+    for (std::size_t i = kDigits; i > 0; --i, rest /= 10) {
+      bytes_[at + i] = static_cast<char>('0' + rest % 10);
+    }
+  }
+  return bytes_;
+}
+
+int overall_code_of(std::string_view framed_response) {
+  if (framed_response.size() < kPrefix) return -1;
+  const std::string_view body = framed_response.substr(kPrefix);
+  if (body.empty()) return 0;
+  // overall_code is field 1, and writers put fields in their order.
+  if (body[0] == 0x08 && body.size() >= 2 && body[1] >= 0 && body[1] <= 2) return body[1];
+  RateLimitResponse response;
+  if (!response.ParseFromArray(body.data(), static_cast<int>(body.size()))) return -1;
+  return response.overall_code();
+}
+
+std::string rls_request(const std::string& domain, const DescriptorTexts& descriptors,
+                        std::uint32_t hits) {
+  RateLimitRequest request;
+  request.set_domain(domain);
+  request.set_hits_addend(hits);
+  for (const auto& entries : descriptors) {
+    auto& descriptor = *request.add_descriptors();
+    for (const auto& [key, value] : entries) {
+      auto& entry = *descriptor.add_entries();
+      entry.set_key(key);
+      entry.set_value(value);
+    }
+  }
+  return framed(request);
+}
+
+std::string rls_response_json(std::string_view framed_response) {
+  RateLimitResponse response;
+  if (framed_response.size() < kPrefix) return {};
+  const std::string_view body = framed_response.substr(kPrefix);
+  if (!response.ParseFromArray(body.data(), static_cast<int>(body.size()))) return {};
+  std::string out;
+  if (!google::protobuf::util::MessageToJsonString(response, &out).ok()) return {};
+  return out;
+}
+
+}  // namespace weir::drill

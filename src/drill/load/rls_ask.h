@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace weir::drill {
+
+// One gRPC-framed RateLimitRequest, made again for each key by writing the key's digits over those
+// of the last one.
+class RlsAsk {
+ public:
+  // `descriptors` equal descriptors of one entry `key`, but for the first they end in their number.
+  RlsAsk(const std::string& domain, const std::string& key, std::uint32_t descriptors);
+
+  // The request for that key; holds until the next.
+  std::string_view for_key(std::uint32_t number);
+
+ private:
+  std::string bytes_;
+  std::vector<std::size_t> values_;  // where each descriptor's value begins
+};
+
+// The overall code of a framed RateLimitResponse: 1 OK, 2 OVER_LIMIT, 0 where it says none, -1
+// where it cannot be read.
+int overall_code_of(std::string_view framed);
+
+// A framed RateLimitRequest of these descriptors, each a list of keys and values.
+using DescriptorTexts = std::vector<std::vector<std::pair<std::string, std::string>>>;
+std::string rls_request(const std::string& domain, const DescriptorTexts& descriptors,
+                        std::uint32_t hits);
+
+// A framed RateLimitResponse in words: {"overall_code": …} as protobuf's JSON has it. Empty where
+// it cannot be read.
+std::string rls_response_json(std::string_view framed);
+
+}  // namespace weir::drill
