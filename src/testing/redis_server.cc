@@ -187,9 +187,11 @@ void RedisServer::start() {
 }
 
 void RedisServer::pause() {
+  if (pid_ <= 0) return;  // of a server that is gone, -1 would be every process
   ::kill(pid_, SIGSTOP);
 }
 void RedisServer::resume() {
+  if (pid_ <= 0) return;
   ::kill(pid_, SIGCONT);
 }
 
