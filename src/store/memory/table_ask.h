@@ -273,16 +273,10 @@ class TableAsk {
   // ---- Room
   // ---------------------------------------------------------------------------------------
 
-  // A slot that was emptied for the key hands on its budget; an empty one needs one of its own. A
-  // slot is found first, so that no budget is held for a key that has no place. At the cap only the
-  // home line is looked through for an expired counter: the sweep finds the others.
+  // A slot is found before a budget is taken, so that none is held for a key that has no place.
   Room reserve_one(Item& item) noexcept {
-    bool emptied = false;
-    Room room = find_room(item, emptied);
-    if (room == Room::reserved && !emptied && !table_.take_budget() &&
-        !use_expired(item, find_held(item.home))) {
-      return Room::full;
-    }
+    const Room room = find_room(item);
+    if (room == Room::reserved && !table_.take_budget()) return Room::full;
     if (room != Room::reserved) return room;
     const unsigned id = table_.registry().acquire(*item.counter->numbers, item.counter->generation);
     if (id == 0) {
@@ -302,23 +296,21 @@ class TableAsk {
     Hooks::at(Point::reserved);
   }
 
-  // Finds an empty slot near the item's home, or empties one whose counter has expired.
-  Room find_room(Item& item, bool& emptied) noexcept {
+  // Finds an empty slot near the item's home. Expired counters of the home line go in any case,
+  // those of the later lines only where there is no other room.
+  Room find_room(Item& item) noexcept {
     Held* home = find_held(item.home);
+    drop_expired(home);
     if (use_empty(item, home)) return Room::reserved;
-    emptied = use_expired(item, home);
-    if (emptied) return Room::reserved;
-    for (const bool empty : {true, false}) {
+    for (const bool dropping : {false, true}) {
       for (unsigned distance = 1; distance < Line::kProbe; ++distance) {
         Line* line = item.home + distance;
-        if (empty && !looks_empty(*line)) continue;
+        if (!dropping && !looks_empty(*line)) continue;
         const std::size_t held_before = held_count_;
         Held* held = hold(line);
         if (held == nullptr) return Room::again;
-        if (empty ? use_empty(item, held) : use_expired(item, held)) {
-          emptied = !empty;
-          return Room::reserved;
-        }
+        if (dropping) drop_expired(held);
+        if (use_empty(item, held)) return Room::reserved;
         if (held_count_ != held_before) drop(held);
       }
     }
@@ -337,15 +329,12 @@ class TableAsk {
     return true;
   }
 
-  bool use_expired(Item& item, Held* held) noexcept {
+  void drop_expired(Held* held) noexcept {
     for (unsigned slot = 0; slot < Line::kSlots; ++slot) {
-      if (belongs_to_ask(held, slot) || !table_.expired(*held, slot, now_)) continue;
+      if (!table_.expired(*held, slot, now_) || belongs_to_ask(held, slot)) continue;
       table_.evict(*held, slot);
-      item.held = held;
-      item.slot = slot;
-      return true;
+      table_.give_budget();
     }
-    return false;
   }
 
   // The slots of this ask's own counters are not anybody else's room, expired or not yet written.
