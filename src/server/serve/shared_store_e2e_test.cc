@@ -97,9 +97,10 @@ TEST(SharedStore, AnswersForClientsThatHaveGoneGoNowhere) {
     client.send(post(R"({"route":"login","descriptors":{"ip":"192.0.2.8"}})"));
     return client.receive().value_or(TestClient::Answer{}).status == 200;
   }));
-  EXPECT_TRUE(ServedProcess::within([&] {
+  const bool gone = ServedProcess::within([&] {
     return weir.admin("GET", "/metrics").body.find("weir_connections 0\n") != std::string::npos;
-  }));
+  });
+  EXPECT_TRUE(gone) << weir.admin("GET", "/metrics").body;
 }
 
 TEST(SharedStore, DrainWaitsForTheStoresDeadline) {
