@@ -77,9 +77,13 @@ TEST(SharedStore, EveryAnswerComesWhileTheStoreHangs) {
     EXPECT_TRUE(answer->has("Weir-Rung: policy"));
   }
   redis.resume();
-  EXPECT_TRUE(ServedProcess::within([&] {
-    return client.send(kByRoute) && client.receive().value_or(TestClient::Answer{}).status == 200;
-  }));
+  TestClient::Answer last;
+  const bool back = ServedProcess::within([&] {
+    last = client.send(kByRoute) ? client.receive().value_or(TestClient::Answer{})
+                                 : TestClient::Answer{};
+    return last.status == 200;
+  });
+  EXPECT_TRUE(back) << last.status << last.body << weir.admin("GET", "/store").body;
 }
 
 TEST(SharedStore, AnswersForClientsThatHaveGoneGoNowhere) {
