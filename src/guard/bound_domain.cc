@@ -27,25 +27,49 @@ LimitUnit unit_of(policy::PeriodUnit unit, std::uint32_t multiplier) noexcept {
   return LimitUnit::unknown;
 }
 
-BoundDomains::BoundDomains(const policy::Model& model, NamePool& names, render::Metrics& metrics)
+namespace {
+
+// No route's name holds a zero byte.
+std::string ceiling_name(const policy::Domain& domain, std::uint32_t scope) {
+  std::string name("domain");
+  name += '\0';
+  name += domain.name;
+  name += '\0';
+  return name + domain.scopes[domain.scopes[scope].ceiling_scope].path;
+}
+
+BoundLimit bind(const policy::DescriptorLimit& limit, const policy::Domain& domain, NamePool& names,
+                Ceilings& ceilings) {
+  const policy::Route& scope = domain.scopes[limit.scope].route;
+  return {.limit = &limit,
+          .rule = limit.rule ? &scope.rules[*limit.rule] : nullptr,
+          .path = names.keep(limit.path),
+          .name = names.keep(limit.name),
+          .metadata = names.keep(limit.metadata_json),
+          .unit = unit_of(limit.unit, limit.unit_multiplier),
+          .scope = &scope,
+          .ceiling = scope.ceiling ? ceilings.of(ceiling_name(domain, limit.scope)) : nullptr};
+}
+
+}  // namespace
+
+BoundDomains::BoundDomains(const policy::Model& model, NamePool& names, render::Metrics& metrics,
+                           Ceilings& ceilings)
     : model_(model) {
   domains_.reserve(model.domains.size());
   for (const policy::Domain& domain : model.domains) {
-    BoundDomain bound{.domain = &domain,
-                      .name = names.keep(domain.name),
-                      .limits = {},
-                      .metrics = metrics.route_slot(domain.name),
-                      .when_store_fails = domain.scopes.front().route.when_store_fails};
+    const policy::Route& root = domain.scopes.front().route;
+    BoundDomain bound{
+        .domain = &domain,
+        .name = names.keep(domain.name),
+        .limits = {},
+        .metrics = metrics.route_slot(domain.name),
+        .brought = {.path = names.keep(domain.name),
+                    .scope = &root,
+                    .ceiling = root.ceiling ? ceilings.of(ceiling_name(domain, 0)) : nullptr}};
     bound.limits.reserve(domain.limits.size());
     for (const policy::DescriptorLimit& limit : domain.limits) {
-      const policy::Route& scope = domain.scopes[limit.scope].route;
-      bound.limits.push_back({.limit = &limit,
-                              .rule = limit.rule ? &scope.rules[*limit.rule] : nullptr,
-                              .path = names.keep(limit.path),
-                              .name = names.keep(limit.name),
-                              .metadata = names.keep(limit.metadata_json),
-                              .unit = unit_of(limit.unit, limit.unit_multiplier),
-                              .when_store_fails = scope.when_store_fails});
+      bound.limits.push_back(bind(limit, domain, names, ceilings));
     }
     domains_.push_back(std::move(bound));
   }

@@ -1,15 +1,34 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/name_pool.h"
 #include "guard/rate_limiter.h"
+#include "ladder/ceiling.h"
 #include "policy/model.h"
 #include "render/metrics.h"
 
 namespace weir::guard {
+
+// The ceilings of this process, by the name of what they cap.
+//
+// Threads:     any.
+class Ceilings {
+ public:
+  ladder::Ceiling* of(const std::string& name) {
+    std::lock_guard lock(mutex_);
+    return &ceilings_[name];
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, ladder::Ceiling> ceilings_;  // nodes never move
+};
 
 // A limit of a domain in force, with names that outlive it.
 struct BoundLimit {
@@ -19,7 +38,9 @@ struct BoundLimit {
   std::string_view name;
   std::string_view metadata;
   LimitUnit unit = LimitUnit::unknown;
-  FailurePolicy when_store_fails = FailurePolicy::closed;
+  // What holds for it while the store cannot be asked.
+  const policy::Route* scope = nullptr;
+  ladder::Ceiling* ceiling = nullptr;  // of its scope, in this process; kept across reloads
 };
 
 struct BoundDomain {
@@ -27,8 +48,7 @@ struct BoundDomain {
   std::string_view name;
   std::vector<BoundLimit> limits;          // in the places of Domain::limits
   render::Metrics::RouteSlot metrics = 0;  // a domain counts as a route does
-  FailurePolicy when_store_fails =
-      FailurePolicy::closed;  // the root's: of limits that requests bring
+  BoundLimit brought;  // stands for limits that requests bring: the root's scope
 };
 
 // The domains of a policy in force.
@@ -37,7 +57,8 @@ struct BoundDomain {
 class BoundDomains {
  public:
   // Requires: `model` outlives this, `names` every decision made with it.
-  BoundDomains(const policy::Model& model, NamePool& names, render::Metrics& metrics);
+  BoundDomains(const policy::Model& model, NamePool& names, render::Metrics& metrics,
+               Ceilings& ceilings);
 
   // Null where no domain has that name.
   const BoundDomain* find(std::string_view name) const noexcept;

@@ -8,7 +8,7 @@ BoundPolicy::BoundPolicy(Policy policy, std::uint64_t generation, NamePool& name
     : policy_(std::move(policy)),
       generation_(generation),
       loaded_at_(loaded_at),
-      domains_(model(), names, metrics) {
+      domains_(model(), names, metrics, ceilings) {
   const std::vector<policy::Route>& routes = model().routes;
   routes_.reserve(routes.size());
   for (const policy::Route& route : routes) {

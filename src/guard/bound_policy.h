@@ -35,21 +35,6 @@ struct BoundRoute {
   ladder::Ceiling* ceiling = nullptr;  // its cap in this process, kept across reloads
 };
 
-// The ceilings of this process, by their route's name.
-//
-// Threads:     any.
-class Ceilings {
- public:
-  ladder::Ceiling* of(const std::string& route) {
-    std::lock_guard lock(mutex_);
-    return &ceilings_[route];
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<std::string, ladder::Ceiling> ceilings_;  // nodes never move
-};
-
 // A policy made ready for the way of a request: looked up by name without allocation, immutable
 // once built.
 class BoundPolicy {

@@ -2,114 +2,193 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "guard/domain_answer.h"
+#include "guard/domain_job.h"
 #include "guard/impl.h"
+#include "guard/patience.h"
 
 namespace weir::guard {
 namespace {
 
 using Findings = std::array<store::Finding, store::kMaxCounters>;
 
-// One ask of a domain on a store that answers at once.
+// ---- A store that answers at once.
+
 class LocalAsk {
  public:
-  LocalAsk(Guard::Impl& impl, const policy::Model& model, DomainPlan& plan)
-      : impl_(impl), model_(model), plan_(plan) {}
+  LocalAsk(Guard::Impl& impl, const DomainJob& job, DomainPlan& plan)
+      : impl_(impl), store_(*impl.local()), job_(job), plan_(plan) {}
 
   void decide(RateLimitAnswer& answer) {
-    if (plan_.counters().empty()) {
-      return compose_domain(plan_, {}, impl_.clock().now(), Rung::store, answer);
-    }
     const Instant now = impl_.clock().now();
-    const store::LocalOutcome outcome =
-        impl_.local()->decide(plan_.counters(), now, found()).outcome;
-    if (outcome != store::LocalOutcome::decided) return decide_without(outcome, answer);
-    compose_domain(plan_, found(), now, Rung::store, answer);
-    if (answer.decision.allowed()) return;
-    give_back(now);
-    charge_denied(now, answer);
+    const std::span found(findings_.data(), plan_.counters().size());
+    if (!found.empty()) {
+      const store::LocalOutcome outcome = store_.decide(plan_.counters(), now, found).outcome;
+      if (outcome != store::LocalOutcome::decided) return decide_without(outcome, now, answer);
+    }
+    job_.word(plan_, found, now, answer);
+    if (!answer.decision.allowed()) settle_afterwards(found, now, answer);
   }
 
  private:
-  std::span<store::Finding> found() noexcept { return {findings_.data(), plan_.counters().size()}; }
-
-  void decide_without(store::LocalOutcome outcome, RateLimitAnswer& answer) {
+  // One process cannot tell its part from the whole, so all but open is as strict as closed here.
+  void decide_without(store::LocalOutcome outcome, Instant now, RateLimitAnswer& answer) {
     Decision& decision = answer.decision;
     decision.rung = Rung::policy;
     decision.verdict = Verdict::refused;
     decision.reason = Reason::keys_exhausted;
     if (outcome == store::LocalOutcome::unavailable) {
       decision.reason = Reason::store_unavailable;
-      const auto asked = plan_.asked();
-      const bool open = std::all_of(asked.begin(), asked.end(), [](const DomainPlan::Asked& each) {
-        return each.when_store_fails == FailurePolicy::open;
-      });
-      if (open) decision.verdict = Verdict::allowed;
+      if (plan_.strictest().scope->when_store_fails == FailurePolicy::open) open(now, decision);
     }
-    compose_without_numbers(plan_, answer);
+    job_.word_without(plan_, answer);
   }
 
-  // Quotas and shadow limits never deny the store's step. Where quotas then deny the request all
-  // the same, what the step charged is given back.
-  void give_back(Instant now) {
-    Findings ignored;
-    std::array<store::Counter, store::kMaxCounters> counters;
-    std::size_t count = 0;
-    for (std::size_t i = 0; i < plan_.counters().size(); ++i) {
-      if (!findings_[i].charged) continue;
-      counters[count] = plan_.counters()[i];
-      counters[count].op = store::Op::refund;
-      counters[count].cost = findings_[i].units;
-      counters[count].receipt = findings_[i].step.receipt();
-      ++count;
+  void open(Instant now, Decision& decision) {
+    const BoundLimit& limit = plan_.strictest();
+    if (limit.ceiling != nullptr) {
+      const limit::Step step =
+          limit.ceiling->take(limit.scope->ceiling->numbers, now, plan_.cost());
+      if (step.outcome != limit::Outcome::allowed) {
+        decision.reason = Reason::over_ceiling;
+        if (step.outcome == limit::Outcome::limited)
+          decision.retry_after = Nanos(step.retry_after_ns);
+        return;
+      }
     }
-    if (count > 0)
-      (void)impl_.local()->decide({counters.data(), count}, now, {ignored.data(), count});
+    decision.verdict = Verdict::allowed;
   }
 
-  // What was used already is used, whatever was answered.
-  void charge_denied(Instant now, RateLimitAnswer& answer) {
-    Findings drained;
-    std::array<store::Counter, store::kMaxCounters> counters;
-    std::array<std::size_t, store::kMaxCounters> places;
-    std::size_t count = 0;
-    for (std::size_t i = 0; i < plan_.counters().size(); ++i) {
-      if (plan_.counters()[i].cost == 0) continue;
-      if (!plan_.asked()[i].late && !model_.rls.count_denied) continue;
-      counters[count] = plan_.counters()[i];
-      counters[count].op = store::Op::drain;
-      places[count++] = i;
+  void settle_afterwards(std::span<const store::Finding> found, Instant now,
+                         RateLimitAnswer& answer) {
+    DomainJob::Afterwards after;
+    job_.afterwards(plan_, found, after);
+    Findings told;
+    const std::span counters(after.counters.data(), after.count);
+    // Apart, since they may be of one counter.
+    if (after.refunds > 0) {
+      (void)store_.decide(counters.first(after.refunds), now, {told.data(), after.refunds});
     }
-    if (count == 0) return;
-    (void)impl_.local()->decide({counters.data(), count}, now, {drained.data(), count});
-    for (std::size_t k = 0; k < count; ++k) tell_left(places[k], drained[k], answer);
-  }
-
-  void tell_left(std::size_t counter, const store::Finding& drained, RateLimitAnswer& answer) {
-    for (std::size_t i = 0; i < plan_.met().size(); ++i) {
-      if (plan_.met()[i].counter != counter || answer.statuses[i].over) continue;
-      answer.statuses[i].remaining = drained.step.remaining;
+    const auto drains = counters.subspan(after.refunds);
+    if (drains.empty()) return;
+    (void)store_.decide(drains, now, {told.data(), drains.size()});
+    for (std::size_t k = 0; k < drains.size(); ++k) {
+      DomainJob::tell_left(plan_, after.places[after.refunds + k], told[k], answer);
     }
   }
 
   Guard::Impl& impl_;
-  const policy::Model& model_;
+  store::LocalStore& store_;
+  const DomainJob& job_;
   DomainPlan& plan_;
   Findings findings_;
 };
 
-void count_shadows(const DomainPlan& plan, const Decision& decision, const BoundDomain& domain,
-                   render::Metrics& metrics) {
-  const auto reports = decision.rules();
-  for (std::size_t i = 0; i < reports.size(); ++i) {
-    const BoundLimit* limit = plan.asked()[i].limit;
-    if (limit != nullptr && limit->limit->shadow) {
-      metrics.count_shadow(domain.metrics, reports[i].fits);
+// ---- A shared store, which answers later.
+
+// What is told the store after an answer. Nobody waits for it; it goes when it is done.
+class Errand final : public SharedAsk {
+ public:
+  Errand(std::span<const store::Counter> counters, Guard::Impl& impl, Instant policy_loaded_at)
+      : counters_(counters.begin(), counters.end()) {
+    for (store::Counter& counter : counters_) counter.key = keys_.emplace_back(counter.key);
+    request = {.counters = counters_, .cost = 0};
+    answer_by = impl.clock().mono() + impl.shared()->deadline();
+    loaded_at = policy_loaded_at;
+  }
+  void decided(const ladder::LadderVerdict&, Instant) noexcept override { delete this; }
+
+ private:
+  std::deque<std::string> keys_;
+  std::vector<store::Counter> counters_;
+};
+
+// One ask of a domain on its way.
+class SharedDomainAsk final : public SharedAsk {
+ public:
+  SharedDomainAsk(Guard::Impl& impl, Guard::Impl::PolicyRef policy, const BoundDomain& domain,
+                  RateLimitListener& listener, std::uint64_t ticket)
+      : impl_(impl),
+        policy_(std::move(policy)),
+        job_(impl, policy_, domain),
+        domain_(domain),
+        listener_(listener),
+        ticket_(ticket),
+        begun_(impl.clock().mono()) {
+    answer_.refuse_as_error = policy_->model().rls.refusal_is_error;
+  }
+
+  DomainPlan plan;
+  const DomainJob& job() const noexcept { return job_; }
+
+  void send(std::optional<Nanos> patience) {
+    const BoundLimit& strictest = plan.strictest();
+    request = {
+        .counters = plan.counters(),
+        .cost = plan.cost(),
+        .when_store_fails = strictest.scope->when_store_fails,
+        .ceiling = strictest.ceiling,
+        .ceiling_numbers = strictest.scope->ceiling ? &strictest.scope->ceiling->numbers : nullptr};
+    answer_by = begun_ + patience_of(patience, impl_.shared()->deadline());
+    loaded_at = policy_->loaded_at();
+    impl_.shared()->decide(*this);
+  }
+
+  void decided(const ladder::LadderVerdict& verdict, Instant now) noexcept override {
+    const std::unique_ptr<SharedDomainAsk> self(this);
+    if (verdict.numbers_known) job_.word(plan, findings(), now, answer_);
+    const bool by_store = verdict.rung == Rung::store && verdict.numbers_known;
+    if (!by_store) take_over(verdict, now);
+    // A known denial is the store's word too: it is there to be told.
+    const bool there = by_store || verdict.rung == Rung::known;
+    if (there && !answer_.decision.allowed()) settle_afterwards();
+    job_.settle(plan, answer_, impl_.clock().mono() - begun_);
+    listener_.answered(ticket_, std::move(answer_));
+  }
+
+ private:
+  // Something else than the store decided: its word holds, and what is known is told beside it.
+  void take_over(const ladder::LadderVerdict& verdict, Instant now) {
+    Decision& decision = answer_.decision;
+    for (RuleReport& report : decision.rules()) report.charge.units = 0;
+    decision.verdict = verdict.verdict;
+    decision.reason = verdict.reason;
+    decision.retry_after = verdict.retry_after;
+    decision.rung = verdict.rung;
+    decision.decided_at = now;
+    if (verdict.unenforced) impl_.metrics().count_unenforced(domain_.metrics);
+    if (!verdict.numbers_known) job_.word_without(plan, answer_);
+  }
+
+  void settle_afterwards() {
+    DomainJob::Afterwards after;
+    job_.afterwards(plan, findings(), after);
+    const std::span<const store::Counter> counters(after.counters.data(), after.count);
+    for (const auto part : {counters.first(after.refunds), counters.subspan(after.refunds)}) {
+      if (part.empty()) continue;
+      impl_.shared()->decide(*new Errand(part, impl_, policy_->loaded_at()));
     }
   }
+
+  Guard::Impl& impl_;
+  Guard::Impl::PolicyRef policy_;
+  const DomainJob job_;
+  const BoundDomain& domain_;
+  RateLimitListener& listener_;
+  const std::uint64_t ticket_;
+  const MonoTime begun_;
+  RateLimitAnswer answer_;
+};
+
+void refuse_unreadable(Guard::Impl& impl, const RateLimitAsk& ask, const BoundDomain& domain,
+                       RateLimitAnswer& answer) {
+  answer.decision = impl.refuse_invalid(domain.name, ask.hits, domain.metrics);
+  answer.statuses.assign(ask.descriptors.size(), {.over = true});
 }
 
 }  // namespace
@@ -117,31 +196,39 @@ void count_shadows(const DomainPlan& plan, const Decision& decision, const Bound
 bool DomainLimiter::decide(const RateLimitAsk& ask, RateLimitAnswer& answer,
                            RateLimitListener& listener, std::uint64_t ticket) {
   Guard::Impl& impl = guard_.impl();
-  const Guard::Impl::PolicyRef policy = impl.policy();
-  const policy::Model& model = policy->model();
-  answer.refuse_as_error = model.rls.refusal_is_error;
+  Guard::Impl::PolicyRef policy = impl.policy();
+  answer.refuse_as_error = policy->model().rls.refusal_is_error;
   const BoundDomain* domain = policy->domains().find(ask.domain);
   if (domain == nullptr) return routes_.decide(ask, answer, listener, ticket);
-
-  // Kept for the next ask of this thread: it is large, and its room is worth keeping.
-  thread_local const auto plan = std::make_unique<DomainPlan>();
-  if (!plan->make(ask, *domain, static_cast<std::uint32_t>(policy->generation()), impl.hasher(),
-                  impl.digester())) {
-    answer.decision = impl.refuse_invalid(domain->name, ask.hits, domain->metrics);
-    answer.statuses.assign(ask.descriptors.size(), {.over = true});
+  const auto generation = static_cast<std::uint32_t>(policy->generation());
+  if (impl.local() != nullptr) {
+    // Kept for the next ask of this thread: it is large, and its room is worth keeping.
+    thread_local const auto plan = std::make_unique<DomainPlan>();
+    const DomainJob job(impl, policy, *domain);
+    if (!plan->make(ask, *domain, generation, impl.hasher(), impl.digester())) {
+      refuse_unreadable(impl, ask, *domain, answer);
+      return true;
+    }
+    LocalAsk(impl, job, *plan).decide(answer);
+    if (answer.decision.allowed() && answer.decision.rung == Rung::policy) {
+      impl.metrics().count_unenforced(domain->metrics);
+    }
+    job.settle(*plan, answer, std::nullopt);
     return true;
   }
-  LocalAsk(impl, model, *plan).decide(answer);
-  Decision& decision = answer.decision;
-  decision.route = domain->name;
-  decision.cost = plan->cost();
-  decision.profiles = model.header_profiles_given ? model.header_profiles : 0;
-  count_shadows(*plan, decision, *domain, impl.metrics());
-  if (decision.allowed() && decision.rung == Rung::policy) {
-    impl.metrics().count_unenforced(domain->metrics);
+  auto shared =
+      std::make_unique<SharedDomainAsk>(impl, std::move(policy), *domain, listener, ticket);
+  if (!shared->plan.make(ask, *domain, generation, impl.hasher(), impl.digester())) {
+    refuse_unreadable(impl, ask, *domain, answer);
+    return true;
   }
-  answer.decision = impl.told(std::move(decision), domain->metrics);
-  return true;
+  if (shared->plan.counters().empty()) {
+    shared->job().word(shared->plan, {}, impl.shared()->moment().store, answer);
+    shared->job().settle(shared->plan, answer, std::nullopt);
+    return true;
+  }
+  shared.release()->send(ask.deadline);
+  return false;
 }
 
 }  // namespace weir::guard

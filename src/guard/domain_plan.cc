@@ -146,17 +146,15 @@ bool DomainPlan::add_configured(Met& met, const AskedDescriptor& descriptor,
     // Values that share a counter stand in the identity, by their pattern.
     if (!limit.levels[level].shares) key.value(descriptor.entries[level].value, *digester_);
   }
-  return add(met,
-             {.numbers = &met.limit->rule->numbers,
-              .rule = met.limit->path,
-              .identity = met.limit->rule->identity,
-              .key = key.view(),
-              .cost = hits_of(descriptor, ask),
-              .shadow = limit.shadow || limit.quota},
-             {.limit = met.limit,
-              .when_store_fails = met.limit->when_store_fails,
-              .quota = limit.quota && !limit.shadow,
-              .late = is_late(descriptor)});
+  return add(
+      met,
+      {.numbers = &met.limit->rule->numbers,
+       .rule = met.limit->path,
+       .identity = met.limit->rule->identity,
+       .key = key.view(),
+       .cost = hits_of(descriptor, ask),
+       .shadow = limit.shadow || limit.quota},
+      {.limit = met.limit, .quota = limit.quota && !limit.shadow, .late = is_late(descriptor)});
 }
 
 bool DomainPlan::add_brought(Met& met, const AskedDescriptor& descriptor, const RateLimitAsk& ask,
@@ -173,14 +171,22 @@ bool DomainPlan::add_brought(Met& met, const AskedDescriptor& descriptor, const 
   for (const DescriptorEntry& entry : descriptor.entries) append_entry(entries_, entry);
   policy::KeyWriter key(keys_.data() + keys_used_, identity);
   key.value(entries_, *digester_);
-  return add(
-      met,
-      {.numbers = &brought_numbers_[count_],
-       .rule = domain.name,
-       .identity = identity,
-       .key = key.view(),
-       .cost = hits_of(descriptor, ask)},
-      {.limit = nullptr, .when_store_fails = domain.when_store_fails, .late = is_late(descriptor)});
+  return add(met,
+             {.numbers = &brought_numbers_[count_],
+              .rule = domain.name,
+              .identity = identity,
+              .key = key.view(),
+              .cost = hits_of(descriptor, ask)},
+             {.limit = &domain.brought, .late = is_late(descriptor)});
+}
+
+const BoundLimit& DomainPlan::strictest() const noexcept {
+  const BoundLimit* found = asked_[0].limit;
+  for (const Asked& each : asked()) {
+    // The enumeration names the strictest first.
+    if (each.limit->scope->when_store_fails < found->scope->when_store_fails) found = each.limit;
+  }
+  return *found;
 }
 
 bool DomainPlan::add(Met& met, const store::Counter& counter, const Asked& asked) {

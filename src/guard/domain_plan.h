@@ -37,7 +37,6 @@ class DomainPlan {
   // What the ask says of a counter beyond what the store needs.
   struct Asked {
     const BoundLimit* limit = nullptr;
-    FailurePolicy when_store_fails = FailurePolicy::closed;
     bool quota = false;
     bool late = false;  // reports what was used: what does not fit drains the rest
   };
@@ -56,6 +55,9 @@ class DomainPlan {
   std::span<const store::Counter> counters() const noexcept { return {counters_.data(), count_}; }
   std::span<const Asked> asked() const noexcept { return {asked_.data(), count_}; }
   std::uint64_t cost() const noexcept { return cost_; }  // the largest of a counter
+  // Of the limits it counts by, the one whose scope is the strictest while the store cannot be
+  // asked. Requires: there is a counter.
+  const BoundLimit& strictest() const noexcept;
 
  private:
   void find_limits(const RateLimitAsk& ask, const BoundDomain& domain);

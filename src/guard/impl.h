@@ -44,9 +44,9 @@ class Guard::Impl {
   Decision refuse_invalid(std::string_view route, std::uint64_t cost,
                           render::Metrics::RouteSlot slot) noexcept;
   // Counts a decision that was made outside, and tells the observer; comes once for each.
-  Decision told(Decision decision, render::Metrics::RouteSlot slot) noexcept {
-    tell(decision, slot);
-    return decision;
+  void told(const Decision& decision, render::Metrics::RouteSlot slot,
+            std::optional<Nanos> took = {}) noexcept {
+    tell(decision, slot, took);
   }
   Result<void> refund(const Decision& decision);
   Result<void> reset(std::string_view route, const guard::Values& values);
@@ -54,7 +54,7 @@ class Guard::Impl {
 
   render::Metrics& metrics() noexcept { return metrics_; }
   Clock& clock() noexcept { return *clock_; }
-  // Null on a shared store.
+  // The embedded store, or one of the caller's own; null on a shared one.
   store::LocalStore* local() noexcept { return store_.get(); }
   // Null on the embedded store, or one of the caller's own.
   guard::SharedStore* shared() noexcept { return shared_.get(); }

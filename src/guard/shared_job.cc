@@ -9,24 +9,16 @@
 
 #include "guard/compose.h"
 #include "guard/impl.h"
+#include "guard/patience.h"
 #include "guard/receipt_keys.h"
 
 namespace weir {
 
 namespace {
 
-// What is kept back of a caller's patience, to get the answer to it in time: a tenth, at most two
-// milliseconds.
-constexpr Nanos kMostMargin = std::chrono::milliseconds(2);
 // How long after its time a waiting caller still expects the store's thread; then it decides by
 // itself.
 constexpr Nanos kStuckAfter = std::chrono::milliseconds(20);
-
-Nanos patience_of(const CheckOptions& options, Nanos deadline) {
-  if (!options.deadline) return deadline;
-  const Nanos asked = std::max(Nanos::zero(), *options.deadline);
-  return std::min(deadline, asked - std::min(kMostMargin, asked / 10));
-}
 
 }  // namespace
 
@@ -50,7 +42,7 @@ class Guard::Impl::Job : public guard::SharedAsk {
                .when_store_fails = route.when_store_fails,
                .ceiling = route_.ceiling,
                .ceiling_numbers = route.ceiling ? &route.ceiling->numbers : nullptr};
-    answer_by = begun_ + patience_of(options_, impl_.shared_->deadline());
+    answer_by = begun_ + guard::patience_of(options_.deadline, impl_.shared_->deadline());
     loaded_at = policy_->loaded_at();
   }
 

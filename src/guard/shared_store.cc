@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "policy/load.h"
 #include "policy/store_url.h"
 #include "render/text.h"
 #include "store/redis/asio_wire.h"
@@ -532,6 +533,25 @@ class SharedStore::Impl final : private redis::ClientEvents, private redis::AskH
   std::thread thread_;
 };
 
+namespace {
+
+Result<void> check_route(const policy::Route& route, const std::string& kind,
+                         const policy::StoreSpec& spec) {
+  if (route.when_store_fails == FailurePolicy::settle) {
+    return not_here(kind + " '" + route.name +
+                    "' settles while the store is away, and this release has no journal; "
+                    "say `when_store_fails: bounded` or `closed` for it");
+  }
+  if (route.when_store_fails == FailurePolicy::bounded && !spec.workers.of) {
+    return not_here(kind + " '" + route.name +
+                    "' is bounded, and a worker must know how many share its limits: say "
+                    "`workers: {of: N}` under `store`, with N the most workers that ever run");
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<void> SharedStore::check(const policy::Model& model) {
   const policy::StoreSpec& spec = model.store;
   const auto url = policy::parse_store_url(spec.url);
@@ -548,21 +568,19 @@ Result<void> SharedStore::check(const policy::Model& model) {
     return not_here("`clock: client` is not in this release; the store's own clock is used");
   if (spec.regions > 1)
     return not_here("several regions are not in this release; take `regions` out");
-  if (!model.domains.empty()) {
-    return not_here(
-        "domains of Envoy-style files are decided on the embedded store alone in this release; "
-        "allowed: memory:");
-  }
   for (const policy::Route& route : model.routes) {
-    if (route.when_store_fails == FailurePolicy::settle) {
-      return not_here("route '" + route.name +
-                      "' settles while the store is away, and this release has no journal; "
-                      "say `when_store_fails: bounded` or `closed` for it");
-    }
-    if (route.when_store_fails == FailurePolicy::bounded && !spec.workers.of) {
-      return not_here("route '" + route.name +
-                      "' is bounded, and a worker must know how many share its limits: say "
-                      "`workers: {of: N}` under `store`, with N the most workers that ever run");
+    if (auto fits = check_route(route, "route", spec); !fits) return fits;
+  }
+  if (const auto undecided = policy::undecided_domains(model); !undecided.empty()) {
+    return Error{ErrorCode::invalid_argument,
+                 "domain '" + undecided.front() +
+                     "' does not say what happens while the store cannot be asked; allowed: "
+                     "`protects: security, side_effects, capacity or nothing` in its file, under "
+                     "`rls`, or as --protects"};
+  }
+  for (const policy::Domain& domain : model.domains) {
+    for (const policy::DomainScope& scope : domain.scopes) {
+      if (auto fits = check_route(scope.route, "domain", spec); !fits) return fits;
     }
   }
   return {};

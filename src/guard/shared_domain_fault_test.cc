@@ -1,0 +1,158 @@
+// Domains of Envoy-style files on a real Redis: exact while it answers, by policy while it does
+// not.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "guard/domain_limiter.h"
+#include "testing/redis_server.h"
+
+namespace weir::guard {
+namespace {
+
+using std::chrono::seconds;
+using weir::testing::RedisServer;
+
+// Waits for the answer of the one ask that is under way.
+class Mailbox final : public RateLimitListener {
+ public:
+  void answered(std::uint64_t ticket, RateLimitAnswer answer) override {
+    const std::lock_guard lock(mutex_);
+    answers_[ticket] = std::move(answer);
+    changed_.notify_all();
+  }
+  RateLimitAnswer take(std::uint64_t ticket) {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, seconds(20), [&] { return answers_.contains(ticket); }));
+    return std::move(answers_[ticket]);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::uint64_t, RateLimitAnswer> answers_;
+};
+
+class SharedDomain : public ::testing::Test {
+ protected:
+  SharedDomain()
+      : folder_(std::filesystem::path(::testing::TempDir()) /
+                ("weir_shared_domain_" + std::to_string(::getpid()))) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~SharedDomain() override { std::filesystem::remove_all(folder_); }
+
+  Result<Guard> open(const std::string& rls, const std::string& domain,
+                     const std::string& deadline = "5s") {
+    std::ofstream(folder_ / "weir.yaml")
+        << "store:\n  url: redis://127.0.0.1:" << server_.port() << "\n  deadline: " << deadline
+        << "\n  workers: {of: 2, index: 0}\nroutes: {}\n"
+        << rls;
+    std::ofstream(folder_ / "domain.yaml") << domain;
+    auto policy = Policy::load(folder_.string());
+    if (!policy) return policy.error();
+    return Guard::open(std::move(*policy));
+  }
+  struct Asked {
+    std::vector<DescriptorEntry> entries;
+    std::optional<std::uint64_t> hits = std::nullopt;
+  };
+  RateLimitAnswer ask(DomainLimiter& limiter, const std::vector<Asked>& descriptors) {
+    std::vector<AskedDescriptor> asked;
+    for (const Asked& each : descriptors) asked.push_back({each.entries, std::nullopt, each.hits});
+    RateLimitAnswer answer;
+    const std::uint64_t ticket = ++ticket_;
+    if (limiter.decide({.domain = "d", .descriptors = asked}, answer, mailbox_, ticket)) {
+      return answer;
+    }
+    return mailbox_.take(ticket);
+  }
+
+  RedisServer server_;
+  std::filesystem::path folder_;
+  Mailbox mailbox_;
+  std::uint64_t ticket_ = 0;
+};
+
+constexpr const char* kDomain = R"(
+domain: d
+descriptors:
+  - key: broad
+    rate_limit: {unit: day, requests_per_unit: 10, name: broad}
+  - key: narrow
+    rate_limit: {unit: day, requests_per_unit: 3}
+  - key: open
+    when_store_fails: open
+    rate_limit: {unit: day, requests_per_unit: 3}
+)";
+
+TEST_F(SharedDomain, TwoWorkersKeepOneLimitAndADenialChargesNothing) {
+  Guard first = open("rls: {protects: security}\n", kDomain).value();
+  Guard second = open("rls: {protects: security}\n", kDomain).value();
+  DomainLimiter a(first);
+  DomainLimiter b(second);
+  const std::vector<Asked> both = {{{{"broad", "x"}}}, {{{"narrow", "x"}}}};
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(ask(i % 2 == 0 ? a : b, both).decision.allowed()) << i;
+  const auto denied = ask(b, both);
+  EXPECT_EQ(denied.decision.verdict, Verdict::limited);
+  EXPECT_EQ(denied.decision.rung, Rung::store);
+  EXPECT_TRUE(denied.statuses[1].over);
+  EXPECT_FALSE(denied.statuses[0].over);
+  ASSERT_TRUE(denied.statuses[0].limit);
+  EXPECT_EQ(denied.statuses[0].limit->name, "broad");
+  EXPECT_EQ(denied.statuses[0].remaining, 7U);
+  // What the store said a moment ago is known here: who is over, but not what the others have left.
+  const auto known = ask(b, both);
+  EXPECT_EQ(known.decision.rung, Rung::known);
+  EXPECT_TRUE(known.statuses[1].over);
+  EXPECT_FALSE(known.statuses[0].over);
+  EXPECT_FALSE(known.statuses[0].limit);
+}
+
+TEST_F(SharedDomain, ALateReportDrainsToTheLimit) {
+  Guard guard = open("rls: {protects: security}\n", kDomain).value();
+  DomainLimiter limiter(guard);
+  EXPECT_TRUE(ask(limiter, {{{{"broad", "x"}}}}).decision.allowed());
+  EXPECT_TRUE(ask(limiter, {{{{"broad", "x"}}, 50}}).statuses[0].over);
+  // The report is told after its answer; nothing of it is left to wait for but the store's order.
+  EXPECT_FALSE(ask(limiter, {{{{"broad", "x"}}}}).decision.allowed());
+}
+
+TEST_F(SharedDomain, WithoutItsStoreTheStrictestPartDecides) {
+  Guard guard =
+      open("rls: {protects: security, rls_refusal: unavailable}\n", kDomain, "20ms").value();
+  DomainLimiter limiter(guard);
+  server_.pause();
+  const auto closed = ask(limiter, {{{{"broad", "x"}}}, {{{"open", "x"}}}});
+  EXPECT_EQ(closed.decision.verdict, Verdict::refused);
+  EXPECT_EQ(closed.decision.reason, Reason::store_unavailable);
+  EXPECT_TRUE(closed.refuse_as_error);
+  EXPECT_TRUE(closed.statuses[0].over);
+  EXPECT_FALSE(closed.statuses[0].limit);
+  const auto open = ask(limiter, {{{{"open", "x"}}}});
+  EXPECT_TRUE(open.decision.allowed());
+  EXPECT_EQ(open.decision.rung, Rung::policy);
+  EXPECT_FALSE(open.statuses[0].over);
+  const auto nothing = ask(limiter, {{{{"nothing", "x"}}}});
+  EXPECT_TRUE(nothing.decision.allowed());
+  EXPECT_EQ(nothing.decision.reason, Reason::no_limit);
+  server_.resume();
+}
+
+TEST_F(SharedDomain, ADomainMustSayWhatHappensWithoutTheStore) {
+  const auto guard = open("", kDomain);
+  ASSERT_FALSE(guard);
+  EXPECT_NE(guard.error().message.find("domain 'd' does not say"), std::string::npos)
+      << guard.error().message;
+}
+
+}  // namespace
+}  // namespace weir::guard
