@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "cli/check_rls.h"
 #include "cli/decision_text.h"
 #include "cli/number.h"
 #include "cli/open_policy.h"
@@ -127,6 +128,10 @@ ExitCode decide(Environment& environment, const CheckCommand& command, Guard& gu
 }  // namespace
 
 ExitCode check(Environment& environment, const CheckCommand& command) {
+  if (!command.rls.empty()) return check_rls(environment, command);
+  if (command.route.empty()) {
+    return fail(environment, ExitCode::usage, "ROUTE is required; see weir check --help");
+  }
   ExitCode code = ExitCode::usage;
   const auto policy = open_policy(environment, command.policy, command.store, code);
   if (!policy) return code;

@@ -15,6 +15,7 @@ struct CheckCommand {
   std::string cost = "1";
   std::string times = "1";
   std::string store;  // empty: the policy's
+  std::string rls;    // ask the rate limit service there instead: see check_rls.h
   bool json = false;
 };
 

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "cli/bench.h"
 #include "cli/check.h"
 #include "cli/completion.h"
 #include "cli/explain.h"
@@ -19,6 +20,7 @@ struct CommandLine {
   ExplainCommand explain;
   LintCommand lint;
   ServeCommand serve;
+  BenchCommand bench;
   std::string shell;
   bool version = false;
   bool json = false;
@@ -29,6 +31,7 @@ struct CommandLine {
   CLI::App* explain_verb = nullptr;
   CLI::App* lint_verb = nullptr;
   CLI::App* serve_verb = nullptr;
+  CLI::App* bench_verb = nullptr;
   CLI::App* completion_verb = nullptr;
 
   CommandLine();
@@ -40,6 +43,7 @@ struct CommandLine {
   void add_explain();
   void add_lint();
   void add_serve();
+  void add_bench();
   void add_completion();
 };
 
@@ -55,13 +59,18 @@ CLI::App* verb(CLI::App& app, const char* name, const char* help) {
 void CommandLine::add_check() {
   check_verb = verb(app, "check", "Decide a request, here and now");
   check_verb->add_option("POLICY", check.policy, kPolicyHelp)->required()->type_name("");
-  check_verb->add_option("ROUTE", check.route, "Route of the policy")->required()->type_name("");
+  check_verb->add_option("ROUTE", check.route, "Route of the policy")->type_name("");
   check_verb->add_option("VALUES", check.values, "What rules count by: ip=192.0.2.7 user=ada …")
       ->type_name("");
   check_verb->add_option("--cost", check.cost, "Units to take; 0 takes none and only looks")
       ->type_name("N");
   check_verb->add_option("--times", check.times, "Decide so often, one line each")->type_name("N");
   check_verb->add_option("--store", check.store, kStoreHelp)->type_name("URL");
+  check_verb
+      ->add_option(
+          "--rls", check.rls,
+          "Ask the rate limit service there: check --rls ADDR DOMAIN KEY=VALUE,KEY=VALUE …")
+      ->type_name("ADDR");
   check_verb->add_flag("--json", check.json, "One JSON object a line");
 }
 
@@ -116,6 +125,10 @@ void CommandLine::add_serve() {
   serve_verb->add_option("--tls", serve.tls_doors, "Doors that speak TLS, of http, grpc and admin")
       ->type_name("DOORS");
   serve_verb->add_option("--store", serve.store, kStoreHelp)->type_name("URL");
+  serve_verb
+      ->add_option("--protects", serve.protects,
+                   "What Envoy-style domains protect that do not say themselves")
+      ->type_name("WORD");
   serve_verb->add_option("--lanes", serve.lanes, "Threads that serve; one a core where not given")
       ->type_name("N");
   serve_verb
@@ -126,6 +139,32 @@ void CommandLine::add_serve() {
       ->add_option("--drain-grace", serve.drain_grace, "From then, for what is still in flight")
       ->type_name("TIME");
   serve_verb->add_flag("--json", serve.json, "Log in JSON");
+}
+
+void CommandLine::add_bench() {
+  bench_verb = verb(app, "bench", "Load a service, and say how long answers took");
+  bench_verb->add_option("WHAT", bench.what, "rls: a rate limit service, over gRPC")
+      ->required()
+      ->type_name("");
+  bench_verb->add_option("ADDR", bench.address, "host:port or unix:PATH")
+      ->required()
+      ->type_name("");
+  const auto option = [this](const char* name, std::string& to, const char* help,
+                             const char* type) {
+    bench_verb->add_option(name, to, help)->type_name(type);
+  };
+  option("--connections", bench.connections, "Connections; 4 where not given", "N");
+  option("--streams", bench.streams, "Calls open at once on each; 100 where not given", "N");
+  option("--rate", bench.rate, "Calls a second, begun on time; else as fast as answers come", "N");
+  option("--duration", bench.duration, "How long; 10s where not given", "TIME");
+  option("--domain", bench.domain, "Domain of the requests; bench where not given", "NAME");
+  option("--key", bench.key, "Key of their one entry; key where not given", "NAME");
+  option("--keys", bench.keys, "Different values of it; 10000 where not given", "N");
+  option("--distribution", bench.distribution, "How they are drawn: uniform, zipf or hot", "WORD");
+  option("--descriptors", bench.descriptors, "Descriptors of a request; 1 where not given", "N");
+  option("--timeout", bench.timeout, "What the service is told to answer within", "TIME");
+  option("--svg", bench.svg, "Draw the latencies into this file", "FILE");
+  bench_verb->add_flag("--json", bench.json, "One JSON object");
 }
 
 void CommandLine::add_completion() {
@@ -141,6 +180,7 @@ CommandLine::CommandLine() {
   add_explain();
   add_lint();
   add_serve();
+  add_bench();
   add_completion();
   app.require_subcommand(0, 1);
   app.footer(
@@ -169,6 +209,7 @@ ExitCode dispatch(Environment& environment, CommandLine& line) {
   if (*line.explain_verb) return explain(environment, line.explain);
   if (*line.lint_verb) return lint(environment, line.lint);
   if (*line.serve_verb) return serve(environment, line.serve);
+  if (*line.bench_verb) return bench(environment, line.bench);
   if (*line.completion_verb) return print_completion(environment, line.shell);
   return fail(environment, ExitCode::usage, "no verb is given; weir --help lists them");
 }

@@ -43,6 +43,20 @@ std::optional<std::string> read_tls(const ServeCommand& command, server::ServeTl
   return std::nullopt;
 }
 
+// Returns what is wrong with the word, if anything.
+std::optional<std::string> read_protects(const std::string& given,
+                                         std::optional<Protects>& protects) {
+  if (given.empty()) return std::nullopt;
+  for (const Protects each : {Protects::security, Protects::side_effects, Protects::capacity,
+                              Protects::revenue, Protects::nothing}) {
+    if (to_string(each) != given) continue;
+    protects = each;
+    return std::nullopt;
+  }
+  return "--protects is '" + given +
+         "'; it must be security, side_effects, capacity, revenue or nothing";
+}
+
 // Returns what is wrong with the words, if anything.
 std::optional<std::string> read(const ServeCommand& command, server::ServeOptions& options) {
   const auto address = [](const std::string& given, std::string& option) {
@@ -52,6 +66,7 @@ std::optional<std::string> read(const ServeCommand& command, server::ServeOption
   address(command.grpc, options.grpc);
   address(command.admin, options.admin);
   options.admin_token_file = command.admin_token_file;
+  if (auto fault = read_protects(command.protects, options.protects)) return fault;
   if (auto fault = read_tls(command, options.tls)) return fault;
   if (!command.lanes.empty()) {
     const auto lanes = parse_number(command.lanes);

@@ -10,6 +10,7 @@ namespace weir::cli {
 struct ServeCommand {
   std::string policy = "weir.yaml";
   std::string store;
+  std::string protects;
   std::string http;
   std::string grpc;
   std::string admin;

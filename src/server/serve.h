@@ -27,6 +27,8 @@ struct ServeOptions {
   std::string policy_path;
   // Overrides the file's store (--store, WEIR_STORE). Absent: as the file says.
   std::optional<std::string> store_url;
+  // What Envoy-style domains protect that do not say themselves (--protects).
+  std::optional<Protects> protects;
   std::string http = "0.0.0.0:8080";
   std::string grpc = "0.0.0.0:8081";
   std::string admin = "127.0.0.1:6070";

@@ -49,6 +49,33 @@ struct Case {
   std::string err;
 };
 
+TEST_F(CommandLine, SaysWhatIsWrongAboutALoad) {
+  const auto bench = [this](std::vector<std::string> words) {
+    words.insert(words.begin(), "bench");
+    return asked(std::move(words));
+  };
+  EXPECT_THAT(bench({"http", "127.0.0.1:1"}).err, HasSubstr("'http' is nothing to load"));
+  EXPECT_THAT(bench({"rls", "127.0.0.1:1", "--rate", "0"}).err, HasSubstr("--rate is '0'"));
+  EXPECT_THAT(bench({"rls", "127.0.0.1:1", "--distribution", "normal"}).err,
+              HasSubstr("uniform, zipf or hot"));
+  EXPECT_THAT(bench({"rls", "127.0.0.1:1", "--duration", "5"}).err, HasSubstr("--duration is '5'"));
+  const Outcome nobody = bench({"rls", "127.0.0.1:1"});
+  EXPECT_EQ(nobody.exit_code, 3);
+  EXPECT_THAT(nobody.err, HasSubstr("127.0.0.1:1: cannot connect"));
+  EXPECT_EQ(bench({"rls", "nowhere"}).exit_code, 2);
+}
+
+TEST_F(CommandLine, SaysWhatIsWrongAboutARateLimitService) {
+  EXPECT_THAT(asked({"check", "--rls", "127.0.0.1:1", "shop", "user"}).err,
+              HasSubstr("'user' is no descriptor"));
+  EXPECT_THAT(asked({"check", "--rls", "127.0.0.1:1", "shop", "a=b", "--times", "2"}).err,
+              HasSubstr("--times and --store do not go with --rls"));
+  EXPECT_EQ(asked({"check", "--rls", "127.0.0.1:1", "shop", "a=b"}).exit_code, 3);
+  EXPECT_THAT(asked({"check", "weir.yaml"}).err, HasSubstr("ROUTE is required"));
+  EXPECT_THAT(asked({"serve", "weir.yaml", "--protects", "all"}).err,
+              HasSubstr("--protects is 'all'"));
+}
+
 TEST_F(CommandLine, SaysWhatIsWrongAboutTls) {
   const auto serve = [this](std::vector<std::string> words) {
     words.insert(words.begin(), {"serve", "weir.yaml"});

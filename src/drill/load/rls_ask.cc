@@ -23,6 +23,18 @@ std::string framed(const google::protobuf::MessageLite& message) {
   return out + body;
 }
 
+bool read(std::string_view framed_response, RateLimitResponse& response) {
+  if (framed_response.size() < kPrefix) return false;
+  const std::string_view body = framed_response.substr(kPrefix);
+  return response.ParseFromArray(body.data(), static_cast<int>(body.size()));
+}
+
+std::string descriptor_text(const std::vector<std::pair<std::string, std::string>>& entries) {
+  std::string out;
+  for (const auto& [key, value] : entries) out += (out.empty() ? "" : ",") + key + "=" + value;
+  return out;
+}
+
 std::string value_of(std::uint32_t descriptor) {
   std::string value(kValue);
   for (std::size_t i = 0; i < 3; ++i, descriptor /= 10) {
@@ -82,12 +94,42 @@ std::string rls_request(const std::string& domain, const DescriptorTexts& descri
   return framed(request);
 }
 
+std::string rls_response_text(std::string_view framed_response, const DescriptorTexts& asked) {
+  RateLimitResponse response;
+  if (!read(framed_response, response)) return {};
+  std::string out = RateLimitResponse::Code_Name(response.overall_code()) + "\n";
+  for (int i = 0; i < response.statuses_size(); ++i) {
+    const auto& status = response.statuses(i);
+    out += "  " + (static_cast<std::size_t>(i) < asked.size()
+                       ? descriptor_text(asked[static_cast<std::size_t>(i)])
+                       : "descriptor " + std::to_string(i + 1));
+    out += "  " + RateLimitResponse::Code_Name(status.code());
+    if (status.has_current_limit()) {
+      const auto& limit = status.current_limit();
+      out += ", " + std::to_string(status.limit_remaining()) + " of " +
+             std::to_string(limit.requests_per_unit()) + " left, unit " +
+             RateLimitResponse::RateLimit::Unit_Name(limit.unit());
+      if (!limit.name().empty()) out += ", limit " + limit.name();
+    } else if (status.limit_remaining() != 0) {
+      out += ", unlimited";
+    } else {
+      out += ", no limit";
+    }
+    if (status.has_duration_until_reset()) {
+      out += ", reset in " + std::to_string(status.duration_until_reset().seconds()) + " s";
+    }
+    out += "\n";
+  }
+  for (const auto& header : response.response_headers_to_add()) {
+    out += "  " + header.key() + ": " + header.value() + "\n";
+  }
+  return out;
+}
+
 std::string rls_response_json(std::string_view framed_response) {
   RateLimitResponse response;
-  if (framed_response.size() < kPrefix) return {};
-  const std::string_view body = framed_response.substr(kPrefix);
-  if (!response.ParseFromArray(body.data(), static_cast<int>(body.size()))) return {};
   std::string out;
+  if (!read(framed_response, response)) return {};
   if (!google::protobuf::util::MessageToJsonString(response, &out).ok()) return {};
   return out;
 }

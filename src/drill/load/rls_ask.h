@@ -23,8 +23,10 @@ class RlsAsk {
   std::vector<std::size_t> values_;  // where each descriptor's value begins
 };
 
-// The overall code of a framed RateLimitResponse: 1 OK, 2 OVER_LIMIT, 0 where it says none, -1
-// where it cannot be read.
+inline constexpr int kOk = 1;
+inline constexpr int kOverLimit = 2;
+// The overall code of a framed RateLimitResponse: kOk, kOverLimit, 0 where it says none, -1 where
+// it cannot be read.
 int overall_code_of(std::string_view framed);
 
 // A framed RateLimitRequest of these descriptors, each a list of keys and values.
@@ -32,7 +34,11 @@ using DescriptorTexts = std::vector<std::vector<std::pair<std::string, std::stri
 std::string rls_request(const std::string& domain, const DescriptorTexts& descriptors,
                         std::uint32_t hits);
 
-// A framed RateLimitResponse in words: {"overall_code": …} as protobuf's JSON has it. Empty where
+// A framed RateLimitResponse for people: the overall code, then a line a descriptor. Empty where it
+// cannot be read.
+std::string rls_response_text(std::string_view framed, const DescriptorTexts& asked);
+
+// The same as JSON: {"overall_code": …} as protobuf's JSON has it. Empty where
 // it cannot be read.
 std::string rls_response_json(std::string_view framed);
 

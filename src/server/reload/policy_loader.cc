@@ -11,8 +11,9 @@ namespace weir::server {
 
 Result<Policy> PolicyOrigin::load() const {
   Result<Policy> policy = Policy::load(path);
-  if (!policy || !store_url) return policy;
-  return policy->with_store(*store_url);
+  if (policy && store_url) policy = policy->with_store(*store_url);
+  if (policy && protects) policy = policy->with_protects(*protects);
+  return policy;
 }
 
 std::string_view to_string(PolicyLoader::Why why) {

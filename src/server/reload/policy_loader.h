@@ -17,6 +17,7 @@ namespace weir::server {
 struct PolicyOrigin {
   std::string path;
   std::optional<std::string> store_url;  // overrides the file's
+  std::optional<Protects> protects;      // of Envoy-style domains that do not say themselves
 
   Result<Policy> load() const;
 };
