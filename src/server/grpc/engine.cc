@@ -2,6 +2,7 @@
 
 #include <nghttp2/nghttp2.h>
 
+#include <cstring>
 #include <limits>
 #include <new>
 #include <utility>
@@ -61,6 +62,14 @@ void Call::reset() {
   suspended = false;
 }
 
+namespace {
+
+BlockPool& pool_of(void* user) {
+  return *static_cast<BlockPool*>(user);
+}
+
+}  // namespace
+
 Engine::Engine(SessionLimits limits) : limits_(limits) {
   // Both calls fail only when memory is out, and before there is anything to serve.
   if (nghttp2_session_callbacks_new(&callbacks_) != 0) throw std::bad_alloc();
@@ -94,6 +103,24 @@ Engine::Target Engine::find(std::string_view path) const noexcept {
     if (target.method->path == path) return target;
   }
   return {};
+}
+
+nghttp2_session* Engine::new_http2(Session& session) {
+  // Copied by the library.
+  nghttp2_mem memory;
+  memory.mem_user_data = &pool_;
+  memory.malloc = [](std::size_t bytes, void* user) { return pool_of(user).take(bytes); };
+  memory.free = [](void* block, void* user) { pool_of(user).give(block); };
+  memory.calloc = [](std::size_t count, std::size_t each, void* user) {
+    void* const block = pool_of(user).take(count * each);
+    return block == nullptr ? nullptr : std::memset(block, 0, count * each);
+  };
+  memory.realloc = [](void* block, std::size_t bytes, void* user) {
+    return pool_of(user).resize(block, bytes);
+  };
+  nghttp2_session* http2 = nullptr;
+  nghttp2_session_server_new3(&http2, callbacks_, &session, option_, &memory);
+  return http2;
 }
 
 std::unique_ptr<Call> Engine::acquire() {

@@ -9,12 +9,14 @@
 #include <string_view>
 #include <vector>
 
+#include "server/grpc/block_pool.h"
 #include "server/grpc/service.h"
 #include "server/grpc/status.h"
 #include "weir/clock.h"
 
 struct nghttp2_session_callbacks;
 struct nghttp2_option;
+struct nghttp2_session;
 
 namespace weir::server::grpc {
 
@@ -117,6 +119,8 @@ class Engine {
 
   // Calls are kept for reuse with the room that they have grown, up to kSpareCalls.
   static constexpr std::size_t kSpareCalls = 4096;
+  // The library's side of a session; null when memory is out.
+  nghttp2_session* new_http2(Session& session);
   std::unique_ptr<Call> acquire();
   void recycle(std::unique_ptr<Call> call);
 
@@ -124,6 +128,7 @@ class Engine {
   std::shared_ptr<SessionCounters> counters_ = std::make_shared<SessionCounters>();
   std::vector<Target> targets_;
   std::vector<std::unique_ptr<Call>> spare_;
+  BlockPool pool_;  // where the HTTP/2 library's objects come from
   nghttp2_session_callbacks* callbacks_ = nullptr;
   nghttp2_option* option_ = nullptr;
 };

@@ -35,11 +35,17 @@ bool is_text(const FieldDescriptorProto& field) {
          field.name() == "name";
 }
 
-void describe_text(DescriptorProto& message) {
+void describe_as_published(DescriptorProto& message) {
   for (auto& field : *message.mutable_field()) {
     if (is_text(field)) field.set_type(FieldDescriptorProto::TYPE_STRING);
+    if (!field.proto3_optional()) continue;
+    field.clear_proto3_optional();
+    field.clear_oneof_index();
   }
-  for (auto& nested : *message.mutable_nested_type()) describe_text(nested);
+  // Those of `optional` stand behind the real ones, and have names that no contract gives.
+  auto& oneofs = *message.mutable_oneof_decl();
+  while (!oneofs.empty() && oneofs.rbegin()->name().starts_with('_')) oneofs.RemoveLast();
+  for (auto& nested : *message.mutable_nested_type()) describe_as_published(nested);
 }
 
 // The file and all that it imports, each once, the file first.
@@ -48,7 +54,7 @@ void add_file(const FileDescriptor& file, std::set<const FileDescriptor*>& seen,
   if (!seen.insert(&file).second) return;
   FileDescriptorProto description;
   file.CopyTo(&description);
-  for (auto& message : *description.mutable_message_type()) describe_text(message);
+  for (auto& message : *description.mutable_message_type()) describe_as_published(message);
   response.add_file_descriptor_proto(description.SerializeAsString());
   for (int i = 0; i < file.dependency_count(); ++i) add_file(*file.dependency(i), seen, response);
 }

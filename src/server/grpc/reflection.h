@@ -9,8 +9,8 @@ namespace weir::server::grpc {
 
 // grpc.reflection.v1 and v1alpha, so that tools such as grpcurl can list and call what is served.
 //
-// Guarantees:  text that our messages hold as bytes is described as the string that the published
-//              contract says, so tools take and show it as text.
+// Guarantees:  messages are described as their published contracts are: what ours hold as bytes is
+//              text there, and tools take and show it so.
 class ReflectionService final : public Service {
  public:
   // `services`: the full names of what is served, this one included.

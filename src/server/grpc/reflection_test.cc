@@ -81,6 +81,10 @@ TEST_F(ReflectionTest, DescribesTheServiceCompletely) {
                           ->message_type();
   EXPECT_EQ(entry->FindFieldByName("value")->type(), Field::TYPE_STRING);
   EXPECT_EQ(method->output_type()->FindFieldByName("raw_body")->type(), Field::TYPE_BYTES);
+  const auto* status = method->output_type()->FindFieldByName("statuses")->message_type();
+  EXPECT_FALSE(status->FindFieldByName("current_limit")->has_optional_keyword());
+  ASSERT_EQ(status->oneof_decl_count(), 1);
+  EXPECT_EQ(status->oneof_decl(0)->name(), "quota_specifier");
 }
 
 TEST_F(ReflectionTest, SaysWhatItDoesNotKnow) {

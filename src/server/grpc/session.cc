@@ -79,13 +79,12 @@ void FrameBudget::give(std::uint32_t count) noexcept {
 Session::Session(Engine& engine, MonoTime now, Waker* waker)
     : engine_(engine),
       waker_(waker),
+      http2_(engine.new_http2(*this)),
       now_(now),
       began_(now),
       control_(engine.limits().control_burst, engine.limits().control_per_second, now),
       resets_(engine.limits().reset_burst, engine.limits().reset_per_second, now) {
-  if (nghttp2_session_server_new2(&http2_, engine.callbacks_, this, engine.option_) != 0) {
-    throw std::bad_alloc();
-  }
+  if (http2_ == nullptr) throw std::bad_alloc();
   const std::array<nghttp2_settings_entry, 3> settings = {{
       {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, engine.limits().max_calls},
       {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, engine.limits().max_header_bytes},
