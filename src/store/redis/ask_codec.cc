@@ -58,38 +58,16 @@ bool has_known(const AskOptions& options, std::size_t i) {
   return i < options.known.size() && options.known[i].has_value();
 }
 
-// ---- The brief form
-// ---------------------------------------------------------------------------------
+// ---- Records
+// ----------------------------------------------------------------------------------------
 
-void append_brief(const Counter& counter, const AskOptions& options, const AskTimes& times,
-                  std::string& blob) {
+// A cost above the burst is as good as one unit more than it: neither fits. Nor does anything where
+// the limit is 0.
+std::int64_t increment_ns(const Counter& counter) {
   const Numbers& numbers = *counter.numbers;
-  // A cost above the burst is as good as one unit more than it: neither fits.
-  const std::uint64_t units =
-      std::min<std::uint64_t>(counter.cost, numbers.burst + std::uint64_t{1});
-  const std::int64_t increment =
-      numbers.interval_ns == 0 ? 1 : numbers.interval_ns * static_cast<std::int64_t>(units);
-  blob += 'g';
-  append_u32(numbers.limit, blob);
-  append_u32(numbers.burst, blob);
-  append_pair(numbers.interval_ns, blob);
-  append_uint(load_ms(options.loaded_at), 6, blob);
-  append_pair(increment, blob);
-  append_pair(numbers.tolerance_ns, blob);
-  append_pair(limit::instant_ns(times.not_after), blob);
-  append_uint(told_cost(counter.cost), 5, blob);
-}
-
-// ---- The full form
-// ----------------------------------------------------------------------------------
-
-void append_header(std::size_t count, const AskOptions& options, const AskTimes& times,
-                   std::string& blob) {
-  append_pair(limit::instant_ns(times.not_after), blob);
-  append_uint(count, 1, blob);
-  append_uint(options.now.has_value() ? 1 : 0, 1, blob);
-  append_pair(limit::instant_ns(options.now.value_or(Instant{})), blob);
-  append_u32(options.expiry_margin_ms, blob);
+  const std::uint64_t most = numbers.burst + std::uint64_t{1};
+  const auto units = static_cast<std::int64_t>(std::min<std::uint64_t>(counter.cost, most));
+  return numbers.interval_ns == 0 ? 1 : numbers.interval_ns * units;
 }
 
 void append_windows(const Counter& counter, Instant estimate, std::string& blob) {
@@ -100,33 +78,59 @@ void append_windows(const Counter& counter, Instant estimate, std::string& blob)
   append_pair(window.end_ns, blob);
   append_pair(next.end_ns, blob);
   append_pair(numbers.period_ns, blob);
-  append_pair(limit::window_at(numbers, counter.receipt).start_ns, blob);
 }
 
-void append_counter(const Counter& counter, unsigned flags, const AskOptions& options,
-                    const AskTimes& times, std::string& blob) {
+bool is_windowed(const Numbers& numbers) {
+  return numbers.algorithm == Algorithm::fixed_window ||
+         numbers.algorithm == Algorithm::sliding_window;
+}
+
+void append_record(const Counter& counter, unsigned flags, const AskOptions& options,
+                   const AskTimes& times, std::string& blob) {
   const Numbers& numbers = *counter.numbers;
   blob += kind_of(numbers.algorithm);
+  append_u32(numbers.limit, blob);
+  if (numbers.algorithm == Algorithm::gcra) {
+    append_u32(numbers.burst, blob);
+    append_pair(numbers.interval_ns, blob);
+  }
+  append_uint(load_ms(options.loaded_at), 6, blob);
+  if (numbers.algorithm == Algorithm::gcra) {
+    append_pair(increment_ns(counter), blob);
+    append_pair(numbers.tolerance_ns, blob);
+  } else if (is_windowed(numbers)) {
+    append_windows(counter, options.now.value_or(times.estimate), blob);
+  } else {
+    append_pair(numbers.period_ns, blob);
+  }
+  append_uint(told_cost(counter.cost), 5, blob);
+  if (counter.op == Op::take && flags == 0) return;
+  const bool windowed = is_windowed(numbers);
   blob += letter_of(counter.op);
   append_uint(flags, 1, blob);
-  append_uint(told_cost(counter.cost), 5, blob);
-  append_u32(numbers.limit, blob);
-  append_u32(numbers.burst, blob);
-  append_uint(load_ms(options.loaded_at), 6, blob);
-  switch (numbers.algorithm) {
-    case Algorithm::gcra:
-      append_pair(numbers.interval_ns, blob);
-      append_pair(limit::instant_ns(counter.receipt), blob);
-      break;
-    case Algorithm::fixed_window:
-    case Algorithm::sliding_window:
-      append_windows(counter, options.now.value_or(times.estimate), blob);
-      break;
-    case Algorithm::sliding_log:
-      append_pair(numbers.period_ns, blob);
-      append_pair(limit::instant_ns(counter.receipt), blob);
-      break;
-  }
+  append_pair(windowed ? limit::window_at(numbers, counter.receipt).start_ns
+                       : limit::instant_ns(counter.receipt),
+              blob);
+}
+
+void append_brief(const Counter& counter, const AskOptions& options, const AskTimes& times,
+                  std::string& blob) {
+  const std::int64_t late_ns = limit::instant_ns(times.not_after);
+  const std::int64_t full_ns = late_ns + counter.numbers->tolerance_ns;
+  append_pair(std::max<std::int64_t>(full_ns - increment_ns(counter), 0), blob);
+  append_pair(full_ns, blob);
+  append_record(counter, 0, options, times, blob);
+  append_pair(late_ns, blob);
+}
+
+void append_header(std::size_t count, AskForm form, const AskOptions& options,
+                   const AskTimes& times, std::string& blob) {
+  append_pair(limit::instant_ns(times.not_after), blob);
+  append_uint(count, 1, blob);
+  append_uint(options.now.has_value() ? 1 : 0, 1, blob);
+  append_pair(limit::instant_ns(options.now.value_or(Instant{})), blob);
+  append_u32(options.expiry_margin_ms, blob);
+  append_uint(form == AskForm::plain ? 1 : 0, 1, blob);
 }
 
 void append_known(const Numbers& numbers, const Known& known, std::string& blob) {
@@ -144,17 +148,22 @@ void append_owed(const Owed& owed, std::string& blob) {
   append_uint(std::min<std::uint64_t>(owed.bound, 2 * kMaxUnits), 5, blob);
 }
 
-bool is_windowed(const Numbers& numbers) {
-  return numbers.algorithm == Algorithm::fixed_window ||
-         numbers.algorithm == Algorithm::sliding_window;
-}
-
+// The shorter forms are for takes that charge, of what the first parts of the script know.
 AskForm form_of(std::span<const Counter> counters, const AskOptions& options) {
-  const bool brief = counters.size() == 1 && counters[0].op == Op::take && counters[0].cost > 0 &&
-                     !counters[0].shadow && counters[0].numbers->algorithm == Algorithm::gcra &&
-                     !options.now && !has_owed(options, 0) && !has_known(options, 0) &&
-                     options.expiry_margin_ms == AskOptions{}.expiry_margin_ms;
-  return brief ? AskForm::brief : AskForm::full;
+  if (options.now || options.expiry_margin_ms != AskOptions{}.expiry_margin_ms) {
+    return AskForm::full;
+  }
+  for (std::size_t i = 0; i < counters.size(); ++i) {
+    const Counter& counter = counters[i];
+    const Algorithm algorithm = counter.numbers->algorithm;
+    const bool known = algorithm == Algorithm::gcra || algorithm == Algorithm::fixed_window;
+    if (!known || counter.op != Op::take || counter.cost == 0 || counter.shadow ||
+        has_owed(options, i) || has_known(options, i)) {
+      return AskForm::full;
+    }
+  }
+  const bool one = counters.size() == 1 && counters[0].numbers->algorithm == Algorithm::gcra;
+  return one ? AskForm::brief : AskForm::plain;
 }
 
 }  // namespace
@@ -199,13 +208,13 @@ AskForm append_ask(std::span<const Counter> counters, const AskOptions& options,
     flush();
     return form;
   }
-  append_header(counters.size(), options, times, scratch);
+  append_header(counters.size(), form, options, times, scratch);
   flush();
   for (std::size_t i = 0; i < counters.size(); ++i) {
     const unsigned flags = (counters[i].shadow ? kShadow : 0U) |
                            (has_owed(options, i) ? kOwed : 0U) |
                            (has_known(options, i) ? kKnown : 0U);
-    append_counter(counters[i], flags, options, times, scratch);
+    append_record(counters[i], flags, options, times, scratch);
     flush();
   }
   for (std::size_t i = 0; i < counters.size(); ++i) {

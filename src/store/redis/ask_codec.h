@@ -15,6 +15,7 @@ namespace weir::store::redis {
 // How an ask is put to the script: see scripts/ask.lua.
 enum class AskForm : std::uint8_t {
   brief,  // one gcra counter that takes, and nothing else
+  plain,  // takes of gcra and fixed windows
   full,
 };
 

@@ -21,10 +21,20 @@ enum ReportFlag : unsigned {
   kOverBound = 32,
 };
 
-constexpr std::size_t kBriefValueBytes = 33;
-constexpr std::size_t kBriefHeadBytes = 24;
+// What stands before the time in a value, and how long the value is: docs/internals/redis-keys.md.
+constexpr std::size_t kGcraHeadBytes = 24;
+constexpr std::size_t kGcraBytes = 33;
+constexpr std::size_t kFixedHeadBytes = 11;
+constexpr std::size_t kFixedBytes = 24;
 
-enum Code : std::int64_t { kDenied = 0, kAllowed = 1, kLate = 2, kAstray = 3 };
+enum Code : std::int64_t {
+  kDenied = 0,
+  kAllowed = 1,
+  kLate = 2,
+  kAstray = 3,
+  kPlainDenied = 4,
+  kPlainAllowed = 5,
+};
 
 std::optional<std::int64_t> number_in(std::string_view text) {
   std::int64_t value = 0;
@@ -259,23 +269,52 @@ DecodedAsk decode_full(const Reply& reply, std::span<const Counter> counters,
   return decoded;
 }
 
+// A value as it stood at the key, under the counter's own numbers.
+bool read_value(const Reply& reply, const ReplyNode& value, const Counter& counter,
+                CounterReply& out) {
+  out.numbers = *counter.numbers;
+  out.before = {};
+  if (value.type == ReplyType::nil) return true;
+  if (value.type != ReplyType::string) return false;
+  const std::string_view bytes = reply.text(value);
+  const bool gcra = counter.numbers->algorithm == Algorithm::gcra;
+  if (bytes.size() != (gcra ? kGcraBytes : kFixedBytes)) return false;
+  ByteReader reader(bytes.substr(gcra ? kGcraHeadBytes : kFixedHeadBytes));
+  out.before.time_ns = reader.pair();
+  if (!gcra) out.before.current = reader.u32();
+  return reader.done();
+}
+
 // The brief form's reply: the value that was found, and whether the cost was charged on top of it.
 bool explain_brief(const Reply& reply, const ReplyNode& value, bool charged, const Counter& counter,
                    Instant now, CounterReply& out, bool& disagreed) {
-  out.numbers = *counter.numbers;
-  out.before = {};
-  if (value.type == ReplyType::string) {
-    const std::string_view bytes = reply.text(value);
-    if (bytes.size() != kBriefValueBytes) return false;
-    ByteReader reader(bytes.substr(kBriefHeadBytes));
-    out.before.time_ns = reader.pair();
-    if (!reader.done()) return false;
-  } else if (value.type != ReplyType::nil) {
-    return false;
-  }
-  const unsigned flags = charged ? kFits | kCharged : 0U;
-  disagreed = !explain_state(counter, charged, flags, now, out);
+  if (!read_value(reply, value, counter, out)) return false;
+  disagreed = !explain_state(counter, charged, charged ? kFits | kCharged : 0U, now, out);
   return true;
+}
+
+// The plain form's: a value for each counter.
+DecodedAsk decode_plain(const Reply& reply, std::span<const Counter> counters, Instant store_now,
+                        std::vector<CounterReply>& replies) {
+  DecodedAsk decoded;
+  if (!reply.is_flat_array(counters.size() + 3)) return decoded;
+  decoded.told_time = true;
+  decoded.store_now = store_now;
+  decoded.allowed = reply.at(2).integer == kPlainAllowed;
+  bool all_fit = true;
+  for (std::size_t i = 0; i < counters.size(); ++i) {
+    if (!read_value(reply, reply.at(i + 3), counters[i], replies[i])) return decoded;
+    const Step alone =
+        limit::take(replies[i].numbers, replies[i].before, store_now, counters[i].cost);
+    const bool fits = alone.outcome == Outcome::allowed;
+    all_fit = all_fit && fits;
+    const unsigned flags = (fits ? kFits : 0U) | (decoded.allowed ? kCharged : 0U);
+    const bool agreed = explain_state(counters[i], decoded.allowed, flags, store_now, replies[i]);
+    decoded.disagreed = decoded.disagreed || (decoded.allowed && !agreed);
+  }
+  decoded.disagreed = decoded.disagreed || all_fit != decoded.allowed;
+  decoded.outcome = AskOutcome::decided;
+  return decoded;
 }
 
 }  // namespace
@@ -305,6 +344,9 @@ DecodedAsk decode_ask(const Reply& reply, AskForm form, std::span<const Counter>
     const std::int64_t code = reply.at(2).integer;
     if (code == kAllowed || code == kDenied) {
       return decode_full(reply, counters, options, *store_now, replies);
+    }
+    if (form == AskForm::plain && (code == kPlainAllowed || code == kPlainDenied)) {
+      return decode_plain(reply, counters, *store_now, replies);
     }
     if (reply.root().elements != 3 || (code != kLate && code != kAstray)) return decoded;
     decoded.outcome = code == kLate ? AskOutcome::late : AskOutcome::astray;

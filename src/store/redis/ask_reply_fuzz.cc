@@ -35,7 +35,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     counters[i].op = static_cast<Op>(data[1] % 4);
     counters[i].cost = data[1] / 4;
   }
-  const AskForm form = data[0] >= 128 && count == 1 ? AskForm::brief : AskForm::full;
+  const auto form = static_cast<AskForm>(data[0] / 64 % 3);
+  if (form == AskForm::brief) counters.resize(1);
+  if (form != AskForm::full) {
+    for (Counter& counter : counters) {
+      counter.numbers = &numbers[form == AskForm::brief ? 0 : data[1] % 2];
+      counter.op = Op::take;
+    }
+  }
   const Instant now{std::chrono::seconds(1'700'000'000)};
   ReplyReader reader;
   reader.feed({reinterpret_cast<const char*>(data) + 2, size - 2});

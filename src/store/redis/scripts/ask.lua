@@ -1,39 +1,16 @@
 
--- The ask in full:
---   KEYS[1..N]    the counters, then the records of those that bring owed units, in the same order
---   ARGV[1]       not-after (pair), N, whether now is given, now (pair), margin in ms
---   ARGV[2..N+1]  a counter each: kind, op, flags, cost, limit, burst, load, and what its kind needs
---   ARGV[N+2..]   what counters with flag 2 (owed) and flag 4 (last known state) bring, in order
--- The reply: seconds and microseconds of TIME, then
---   0 denied, 1 allowed, and a report for each counter
---   2 late, 3 outside the windows that were sent: nothing was written
 local kinds = {g = gcra, f = window, w = window, l = log}
-local items, count = {}, 1
-
-if ARGV[2] then
-  local ls, l9, given, ns, n9
-  ls, l9, count, given, ns, n9, margin = unpack('>I5I4BBI5I4I4', ask)
-  if s > ls or s == ls and n > l9 then
-    t[3] = 2
-    return t
-  end
-  if given == 1 then s, n = ns, n9 end
-end
-
-local extra, record = count + 2, count + 1
+local items = {}
+local extra, owed_key = count + 2, count + 1
 for i = 1, count do
-  local c = {key = KEYS[i]}
-  local blob = ARGV[i + 1]
-  if blob then
-    c.kind, c.op, c.flags, c.cost, c.limit, c.burst, c.load = unpack('>c1c1BI5I4I4I6', blob)
-  else
-    c.kind, c.op, c.flags, c.cost = 'g', 't', 0, unpack('>I5', ask, 52)
-    c.limit, c.burst, c.load = unpack('>I4I4', ask, 2), unpack('>I4', ask, 6), unpack('>I6', ask, 19)
-    blob = string.rep('0', 22) .. sub(ask, 10, 18) .. sub(ask, 10, 18)
-  end
-  c.at = kinds[c.kind]
+  local record = ARGV[2] and ARGV[i + 1] or sub(ask, 19, 65)
+  local kind = sub(record, 1, 1)
+  local c = {key = KEYS[i], kind = kind, at = kinds[kind], op = 't', flags = 0}
+  local size = kind == 'g' and 47 or kind == 'l' and 25 or 52
+  c.cost = unpack('>I5', record, size - 4)
+  if #record > size then c.op, c.flags, c.rs, c.r9 = unpack('>c1BI5I4', record, size + 1) end
   items[i] = c
-  local err = c.at.read(c, blob)
+  local err = c.at.read(c, record)
   if err then return err end
   if c.astray then
     t[3] = 3
@@ -66,8 +43,8 @@ for i = 1, count do
     extra = extra + 1
   end
   if c.flags % 4 >= 2 then
-    settle_owed(c, ARGV[extra], KEYS[record])
-    extra, record = extra + 1, record + 1
+    settle_owed(c, ARGV[extra], KEYS[owed_key])
+    extra, owed_key = extra + 1, owed_key + 1
   end
   c.js, c.j9, c.jc, c.jp, c.jused = c.vs or c.as, c.v9 or c.a9, c.vc, c.vp, c.used
 end
@@ -103,7 +80,7 @@ for i = 1, count do
   if c.kind == 'l' then
     if tight and c.op == 'd' and allowed == 1 then c.fs, c.f9 = at.fit(c, units) end
     if c.op == 'r' then c.jused = c.used end
-    local es, e9 = entry(c, -1)
+    local es, e9 = log.entry(c, -1)
     if es and c.used > 0 then c.ls, c.l9 = es, e9 else c.ls, c.l9 = 0, 0 end
   end
   t[i + 3] = at.report(c, flags)
