@@ -1,0 +1,101 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+
+// Boost 1.74 needs <utility> before its headers.
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "drill/proxy/proxy_faults.h"
+
+namespace weir::drill {
+
+// What all connections of a proxy look at. The proxy's thread alone, but for the counts.
+struct ProxyState {
+  ProxyFaults faults;
+  std::mt19937_64 random;
+  std::atomic<std::uint64_t> request_bytes{0};
+  std::atomic<std::uint64_t> reply_bytes{0};
+  std::atomic<std::uint64_t> lost_bytes{0};
+  std::atomic<std::uint64_t> resets{0};
+
+  bool strikes() { return random() % 100 < faults.percent; }
+  Nanos some_of(Nanos most) {
+    return most <= Nanos{0} ? Nanos{0}
+                            : Nanos{static_cast<std::int64_t>(
+                                  random() % (static_cast<std::uint64_t>(most.count()) + 1))};
+  }
+};
+
+// One connection through the proxy. Handlers hold it, so that it lives until both sides are done.
+//
+// Threads:     the proxy's alone.
+class Relay : public std::enable_shared_from_this<Relay> {
+ public:
+  using Tcp = boost::asio::ip::tcp;
+
+  Relay(boost::asio::io_context& io, Tcp::socket client, ProxyState& state);
+
+  // Connects to the server and begins to pass bytes on.
+  void start(const Tcp::endpoint& target);
+  // Takes what the client says, and says nothing.
+  void start_silent();
+  // The faults have changed: what was stalled may go on.
+  void changed();
+  // Cuts both sides off, without what is held.
+  void reset();
+
+  bool over() const noexcept { return over_; }
+
+ private:
+  struct Piece {
+    std::string bytes;
+    std::chrono::steady_clock::time_point due;
+  };
+  struct Way {
+    Way(boost::asio::io_context& io, Tcp::socket& source, Tcp::socket& sink, bool is_replies)
+        : from(source), to(sink), replies(is_replies), timer(io) {}
+    Tcp::socket& from;
+    Tcp::socket& to;
+    const bool replies;
+    boost::asio::steady_timer timer;
+    std::array<char, 16 * 1024> input;
+    std::deque<Piece> held;
+    std::size_t held_bytes = 0;
+    std::size_t sent_of_first = 0;
+    std::chrono::steady_clock::time_point last_due{};
+    bool reading = false;
+    bool writing = false;
+    bool waiting = false;
+    bool lost = false;        // bytes are missing: nothing more is passed on
+    bool ended = false;       // its sender has closed
+    bool closed = false;      // and so have we
+    bool cut_at_end = false;  // the connection is cut off once what is held is out
+  };
+
+  void read(Way& way);
+  void on_read(Way& way, std::size_t size);
+  bool strike(Way& way, std::string& bytes);
+  void pump(Way& way);
+  void write(Way& way, std::size_t size);
+  void wait(Way& way, std::chrono::steady_clock::time_point until);
+  void end(Way& way);
+  void finish(bool with_reset);
+
+  ProxyState& state_;
+  Tcp::socket client_;
+  Tcp::socket server_;
+  Way requests_;
+  Way replies_;
+  bool over_ = false;
+};
+
+}  // namespace weir::drill
