@@ -1,46 +1,26 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 
+#include "guard/shared_ask.h"
 #include "ladder/shard_ladder.h"
 #include "policy/model.h"
 #include "render/metrics.h"
 #include "store/counter.h"
-#include "store/local_store.h"
 #include "weir/clock.h"
 #include "weir/observer.h"
 #include "weir/result.h"
 
 namespace weir::guard {
 
-// One decision under way on a shared store. Whoever asks owns it, and everything it points to,
-// until decided().
-class SharedAsk {
- public:
-  virtual ~SharedAsk() = default;
-  // Called exactly once, in the asking thread or in the store's. findings() hold what was found.
-  virtual void decided(const ladder::LadderVerdict& verdict, Instant store_now) noexcept = 0;
-
-  ladder::LadderRequest request;
-  MonoTime answer_by{};  // decided by then, whatever happens
-  Instant loaded_at{};   // when the policy of its numbers was loaded
-  std::span<store::Finding> findings() noexcept {
-    return {findings_.data(), request.counters.size()};
-  }
-
- private:
-  std::array<store::Finding, store::kMaxCounters> findings_;
-};
-
 // A fleet's counters on one Redis, and what happens while it does not answer.
 //
-// A thread of its own speaks to the server over one pipelined connection; callers hand it their
-// asks through a bounded queue. What can be decided without the server is decided in the caller's
-// thread.
+// The one that open() makes has a thread of its own, which speaks to the server over one pipelined
+// connection; callers hand it their asks through a bounded queue. What can be decided without the
+// server is decided in the caller's thread. A simulation has another.
 //
 // Threads:     any number at once.
 class SharedStore {
@@ -57,33 +37,31 @@ class SharedStore {
   //              that it did not answer.
   static Result<std::unique_ptr<SharedStore>> open(const policy::Model& model, Clock& clock,
                                                    render::Metrics& metrics, Observer* observer);
-  ~SharedStore();
-  SharedStore(const SharedStore&) = delete;
-  SharedStore& operator=(const SharedStore&) = delete;
+  virtual ~SharedStore() = default;
 
   // Decides; see SharedAsk.
-  void decide(SharedAsk& ask) noexcept;
+  virtual void decide(SharedAsk& ask) noexcept = 0;
   // Decides without the server: for a caller whose patience ended while its ask was still on the
   // way.
-  ladder::LadderVerdict decide_without(const ladder::LadderRequest& request,
-                                       std::span<store::Finding> findings) noexcept;
+  virtual ladder::LadderVerdict decide_without(const ladder::LadderRequest& request,
+                                               std::span<store::Finding> findings) noexcept = 0;
 
   // Whether the policy's routes can be held on this store: asked at open and at every reload.
   static Result<void> check(const policy::Model& model);
 
   // The store's time now, as well as it is known here.
-  ladder::Moment moment() const noexcept;
-  Nanos deadline() const noexcept;
-  bool answering() const noexcept;
+  virtual ladder::Moment moment() const noexcept = 0;
+  virtual Nanos deadline() const noexcept = 0;
+  virtual bool answering() const noexcept = 0;
   // Counters whose last known state is kept here.
-  std::uint64_t known_keys() const;
+  virtual std::uint64_t known_keys() const = 0;
   // The state for people and machines: one JSON object.
-  std::string state_json() const;
+  virtual std::string state_json() const = 0;
 
- private:
-  class Impl;
-  explicit SharedStore(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+ protected:
+  SharedStore() = default;
+  SharedStore(const SharedStore&) = delete;
+  SharedStore& operator=(const SharedStore&) = delete;
 };
 
 }  // namespace weir::guard

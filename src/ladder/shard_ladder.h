@@ -79,6 +79,7 @@ class ShardLadder {
   breaker::ProbeBreaker& breaker() noexcept { return breaker_; }
   const breaker::ProbeBreaker& breaker() const noexcept { return breaker_; }
   KnownTable& known() noexcept { return known_; }
+  const KnownTable& known() const noexcept { return known_; }
 
  private:
   bool deny_by_known(const LadderRequest& request, const Moment& now, std::optional<Nanos> max_age,

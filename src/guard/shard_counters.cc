@@ -1,0 +1,42 @@
+#include "guard/shard_counters.h"
+
+#include <string_view>
+
+namespace weir::guard {
+
+namespace redis = store::redis;
+
+void ShardCounters::write(const ladder::ShardLadder& ladder, render::Exposition& out) const {
+  using Type = render::Exposition::Type;
+  constexpr std::string_view kShard = "0";
+  const auto read = [](const Counter& counter) { return counter.load(std::memory_order_relaxed); };
+  out.family("weir_breaker_state", Type::gauge,
+             "Whether the store is asked: 0 closed, 1 recovering, 2 open.");
+  const breaker::ProbeState state = ladder.breaker().state();
+  out.sample({{"shard", kShard}}, std::uint64_t{state == breaker::ProbeState::closed ? 0U
+                                                : state == breaker::ProbeState::open ? 2U
+                                                                                     : 1U});
+  out.family("weir_breaker_transitions_total", Type::counter,
+             "Times that the store's breaker changed.");
+  out.sample({{"shard", kShard}, {"to", "open"}}, read(openings_));
+  out.sample({{"shard", kShard}, {"to", "closed"}}, read(closings_));
+  out.family("weir_store_errors_total", Type::counter,
+             "Asks and connections that failed, by class.");
+  for (std::size_t i = 0; i < kErrorClasses; ++i) {
+    out.sample({{"shard", kShard}, {"class", redis::to_string(static_cast<redis::ErrorClass>(i))}},
+               read(errors_[i]));
+  }
+  out.family("weir_store_unknown_total", Type::counter,
+             "Asks that were sent and never had a reply.");
+  out.sample({{"shard", kShard}}, read(unknown_));
+  out.family("weir_over_bound_total", Type::counter,
+             "Counters found above the bound on the store's return.");
+  out.sample({{"shard", kShard}}, read(over_bound_));
+  out.family("weir_owed_units", Type::gauge,
+             "Units admitted locally that the store has not been told of.");
+  out.sample({{"shard", kShard}}, ladder.known().owed_units());
+  out.family("weir_workers", Type::gauge, "Workers that share the limits while the store is away.");
+  out.sample({{"shard", kShard}}, std::uint64_t{ladder.division()->workers()});
+}
+
+}  // namespace weir::guard

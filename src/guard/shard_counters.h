@@ -1,0 +1,43 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "ladder/shard_ladder.h"
+#include "render/metrics.h"
+#include "store/redis/error_class.h"
+
+namespace weir::guard {
+
+// What happened on one shard, counted for the metrics.
+//
+// Threads:     any.
+class ShardCounters {
+ public:
+  void count_error(const store::redis::ErrorRow& row) noexcept {
+    add(errors_[static_cast<std::size_t>(row.error_class) % kErrorClasses], 1);
+  }
+  void count_opening() noexcept { add(openings_, 1); }
+  void count_closing() noexcept { add(closings_, 1); }
+  void count_unknown(std::uint64_t asks) noexcept { add(unknown_, asks); }
+  void count_over_bound() noexcept { add(over_bound_, 1); }
+
+  void write(const ladder::ShardLadder& ladder, render::Exposition& out) const;
+
+ private:
+  static constexpr std::size_t kErrorClasses = 5;
+  using Counter = std::atomic<std::uint64_t>;
+
+  static void add(Counter& counter, std::uint64_t by) noexcept {
+    counter.fetch_add(by, std::memory_order_relaxed);
+  }
+
+  Counter openings_{0};
+  Counter closings_{0};
+  Counter unknown_{0};
+  Counter over_bound_{0};
+  std::array<Counter, kErrorClasses> errors_{};
+};
+
+}  // namespace weir::guard

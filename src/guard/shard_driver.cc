@@ -1,0 +1,337 @@
+#include "guard/shard_driver.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "render/text.h"
+
+namespace weir::guard {
+
+namespace redis = store::redis;
+using breaker::ProbeBreaker;
+using ladder::LadderVerdict;
+using ladder::Moment;
+
+namespace {
+
+constexpr Nanos kLeastHang = std::chrono::milliseconds(200);
+
+breaker::ProbeBreakerConfig breaker_config(const policy::StoreSpec& spec) {
+  return {.failures = spec.breaker.failures,
+          .slow_call = spec.breaker.slow_call,
+          .slow_percent = static_cast<std::uint32_t>(spec.breaker.slow_rate * 100 + 0.5),
+          .cooldown = spec.breaker.cooldown,
+          .max_cooldown = spec.breaker.max_cooldown,
+          .jitter_percent = static_cast<std::uint32_t>(spec.breaker.jitter * 100 + 0.5),
+          .ramp_steps = spec.recovery.steps,
+          .ramp_step = spec.recovery.step};
+}
+
+// Seeds drawn from one: what they seed must not run in step.
+std::uint64_t drawn(std::uint64_t random, std::uint64_t which) {
+  std::uint64_t z = random + which * 0x9e3779b97f4a7c15U;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
+  return z ^ (z >> 31);
+}
+
+limit::State state_after(const store::Counter& counter, const redis::CounterReply& reply) {
+  if (counter.op == store::Op::reset) return {};
+  if (counter.op == store::Op::refund || reply.finding.charged) return reply.finding.step.next;
+  return reply.before;
+}
+
+}  // namespace
+
+ShardDriver::Options ShardDriver::Options::of(const policy::StoreSpec& spec, std::uint64_t random) {
+  return {.deadline = spec.deadline,
+          .worker = drawn(random, 1),
+          .ladder = {.breaker = breaker_config(spec),
+                     .known_keys = static_cast<std::size_t>(spec.known_keys),
+                     .random_seed = drawn(random, 2)},
+          .client = {.session = {.hang_after = std::max<Nanos>(spec.deadline * 10, kLeastHang),
+                                 .random_seed = drawn(random, 3)},
+                     .connect_timeout = spec.connect_timeout,
+                     .random_seed = drawn(random, 4)}};
+}
+
+ShardDriver::ShardDriver(Options options, redis::KeySpace keys, redis::Wire& wire, Clock& clock,
+                         Observer* observer, Host& host)
+    : options_(std::move(options)),
+      clock_(clock),
+      observer_(observer),
+      host_(host),
+      ladder_(options_.ladder),
+      client_(options_.client, std::move(keys), wire, clock, *this) {}
+
+ShardDriver::~ShardDriver() {
+  stop();
+}
+
+void ShardDriver::start() {
+  client_.start();
+}
+
+void ShardDriver::stop() {
+  stopping_ = true;
+  client_.stop();
+}
+
+// ---- From any thread
+// ------------------------------------------------------------------------------
+
+bool ShardDriver::begin(SharedAsk& ask) noexcept {
+  LadderVerdict verdict;
+  const Moment now = moment();
+  if (ladder_.begin(ask.request, now, ask.findings(), verdict)) return true;
+  ask.decided(verdict, now.store);
+  return false;
+}
+
+void ShardDriver::decide_without(SharedAsk& ask) noexcept {
+  const Moment now = moment();
+  ask.decided(ladder_.without(ask.request, now, ask.findings()), now.store);
+}
+
+LadderVerdict ShardDriver::without(const ladder::LadderRequest& request,
+                                   std::span<store::Finding> findings) noexcept {
+  return ladder_.without(request, moment(), findings);
+}
+
+Moment ShardDriver::moment() const noexcept {
+  const MonoTime mono = clock_.mono();
+  const std::int64_t offset = store_offset_ns_.load(std::memory_order_relaxed);
+  if (offset == kUnknownOffset) return {clock_.now(), mono};
+  return {Instant{mono.time_since_epoch() + Nanos(offset)}, mono};
+}
+
+ShardDriver::Connection ShardDriver::connection() const {
+  std::lock_guard lock(connection_mutex_);
+  return connection_;
+}
+
+std::string ShardDriver::state_json() const {
+  std::string out = "{\"state\":";
+  render::append_json_string(out, breaker::to_string(ladder_.breaker().state()));
+  const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(
+      clock_.mono() - ladder_.breaker().since());
+  const auto division = ladder_.division();
+  out += ",\"state_for_ms\":" + std::to_string(since.count());
+  out += ",\"workers\":" + std::to_string(division->workers());
+  out += std::string(",\"has_part\":") + (division->has_part() ? "true" : "false");
+  out += ",\"known_keys\":" + std::to_string(ladder_.known().size());
+  out += ",\"owed_units\":" + std::to_string(ladder_.known().owed_units());
+  const Connection connection = this->connection();
+  out += std::string(",\"connected\":") + (connection.up ? "true" : "false");
+  if (!connection.trouble.empty()) {
+    out += ",\"last_error\":";
+    render::append_json_string(out, connection.trouble);
+  }
+  if (!connection.version.empty()) {
+    out += ",\"server_version\":";
+    render::append_json_string(out, connection.version);
+  }
+  out += "}";
+  return out;
+}
+
+// ---- Asks
+// -----------------------------------------------------------------------------------------
+
+std::uint64_t ShardDriver::take_flight(SharedAsk& ask) {
+  if (free_flights_.empty()) {
+    flights_.push_back(std::make_unique<Flight>());
+    free_flights_.push_back(flights_.size() - 1);
+  }
+  const std::uint64_t token = free_flights_.back();
+  free_flights_.pop_back();
+  flights_[token]->ask = &ask;
+  return token;
+}
+
+void ShardDriver::send(SharedAsk& ask) {
+  const Moment now = moment();
+  const std::uint64_t token = take_flight(ask);
+  Flight& flight = *flights_[token];
+  tell_owed(flight, now);
+  const std::span<const store::Counter> counters = ask.request.counters;
+  client_.ask(counters,
+              {.answer_by = std::min(ask.answer_by, now.mono + options_.deadline),
+               .vote_by = now.mono + options_.deadline,
+               .loaded_at = ask.loaded_at,
+               .generation = ladder_.breaker().generation(),
+               .now = {},
+               .not_after = {},
+               .owed = flight.tells ? std::span<const std::optional<redis::Owed>>(
+                                          flight.owed.data(), counters.size())
+                                    : std::span<const std::optional<redis::Owed>>{},
+               .known = {}},
+              *this, token);
+}
+
+void ShardDriver::tell_owed(Flight& flight, const Moment& now) {
+  flight.tells = false;
+  const std::span<const store::Counter> counters = flight.ask->request.counters;
+  for (std::size_t i = 0; i < counters.size(); ++i) {
+    flight.owed[i].reset();
+    const std::optional<ladder::OwedUnits> owed = ladder_.known().owed(counters[i], now.store);
+    if (!owed) continue;
+    flight.tells = true;
+    flight.told[i] = *owed;
+    flight.owed[i] = redis::Owed{
+        .worker = options_.worker,
+        .outage = owed->outage,
+        .window = owed->window,
+        .units = owed->units,
+        .standing = owed->standing,
+        .bound = 2 * std::uint64_t{counters[i].numbers->limit} + counters[i].numbers->burst};
+  }
+}
+
+void ShardDriver::on_answer(std::uint64_t token, const redis::Answer& answer) {
+  Flight& flight = *flights_[token];
+  SharedAsk& ask = *flight.ask;
+  free_flights_.push_back(token);
+  if (!answer.decided()) {
+    counters_.count_error(*answer.error);
+    decide_without(ask);
+    return;
+  }
+  learn(ask.request.counters, answer);
+  if (flight.tells) {
+    for (std::size_t i = 0; i < ask.request.counters.size(); ++i) {
+      if (flight.owed[i]) ladder_.known().settled(ask.request.counters[i].digest, flight.told[i]);
+    }
+  }
+  const std::span<store::Finding> findings = ask.findings();
+  for (std::size_t i = 0; i < findings.size(); ++i) {
+    findings[i] = answer.counters[i].finding;
+    if (answer.counters[i].over_bound) counters_.count_over_bound();
+  }
+  ask.decided({.verdict = answer.allowed ? Verdict::allowed : Verdict::limited,
+               .rung = Rung::store,
+               .reason = answer.allowed ? Reason::within_limit : Reason::over_limit,
+               .retry_after = {},
+               .numbers_known = true},
+              answer.store_now);
+}
+
+void ShardDriver::learn(std::span<const store::Counter> counters, const redis::Answer& answer) {
+  const MonoTime now = clock_.mono();
+  for (std::size_t i = 0; i < counters.size() && i < answer.counters.size(); ++i) {
+    const redis::CounterReply& reply = answer.counters[i];
+    store::Counter known = counters[i];
+    known.numbers = &reply.numbers;
+    const auto used =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(reply.log_used, reply.numbers.limit));
+    ladder_.known().learn(known, state_after(counters[i], reply), reply.numbers.limit - used,
+                          answer.store_now, now);
+  }
+}
+
+// ---- What the client says
+// -------------------------------------------------------------------------
+
+void ShardDriver::on_vote(const redis::Vote& vote) {
+  const MonoTime now = clock_.mono();
+  if (vote.failed) {
+    changed(ladder_.breaker().on_failure(vote.generation, now), vote.error);
+    return;
+  }
+  note_store_time(now);
+  changed(ladder_.breaker().on_answer(vote.generation, vote.latency, now), nullptr);
+}
+
+void ShardDriver::on_late(const redis::LateReply& late) {
+  if (late.answer.decided()) learn(late.counters, late.answer);
+}
+
+void ShardDriver::on_report(const redis::StoreReport& report) {
+  note_store_time(clock_.mono());
+  for (const redis::StoreFault& fault : report.faults) {
+    tell({.kind = StoreEvent::Kind::fault, .why = fault.text});
+  }
+  {
+    std::lock_guard lock(connection_mutex_);
+    connection_.version = report.version;
+    if (report.fatal()) return;
+    connection_.up = true;
+    connection_.trouble.clear();
+  }
+  host_.connection_changed();
+}
+
+void ShardDriver::on_disconnected(const redis::ErrorRow& why, std::string_view text) {
+  counters_.count_error(why);
+  {
+    std::lock_guard lock(connection_mutex_);
+    connection_.up = false;
+    connection_.trouble = std::string(why.meaning);
+    if (!text.empty()) connection_.trouble += ": " + std::string(text);
+  }
+  host_.connection_changed();
+}
+
+// ---- The breaker's turns
+// --------------------------------------------------------------------------
+
+void ShardDriver::changed(ProbeBreaker::Change change, const redis::ErrorRow* why) {
+  using Change = ProbeBreaker::Change;
+  switch (change) {
+    case Change::none:
+    case Change::stepped:
+    case Change::fell_back:
+      break;
+    case Change::probing:
+      probe();
+      return;
+    case Change::opened:
+      counters_.count_opening();
+      tell({.kind = StoreEvent::Kind::away,
+            .why = why != nullptr ? why->meaning : std::string_view("slow calls"),
+            .next_probe = ladder_.breaker().until_probe(clock_.mono()).value_or(Nanos(0))});
+      client_.release_waiting();
+      break;
+    case Change::recovering:
+      tell({.kind = StoreEvent::Kind::answers_again});
+      break;
+    case Change::closed:
+      counters_.count_closing();
+      tell({.kind = StoreEvent::Kind::back, .owed_units = ladder_.known().owed_units()});
+      break;
+  }
+  arm();
+}
+
+void ShardDriver::arm() {
+  const std::optional<MonoTime> next = ladder_.breaker().next_event();
+  if (next && !stopping_) host_.wake_at(*next);
+}
+
+void ShardDriver::on_wake() {
+  if (!stopping_) changed(ladder_.breaker().poll(clock_.mono()), nullptr);
+}
+
+void ShardDriver::probe() {
+  client_.probe(options_.deadline,
+                [this](const redis::ErrorRow* error, const redis::StoreReport* report) {
+                  if (stopping_) return;
+                  const bool healthy = error == nullptr && report != nullptr && !report->fatal();
+                  changed(ladder_.breaker().on_probe(healthy, clock_.mono()), error);
+                });
+}
+
+void ShardDriver::tell(const StoreEvent& event) {
+  if (observer_ != nullptr) observer_->on_store_event(event);
+}
+
+void ShardDriver::note_store_time(MonoTime now) {
+  const redis::StoreClock& clock = client_.store_clock();
+  if (!clock.known()) return;
+  const Instant low = clock.earliest(now);
+  const Instant middle = low + (clock.latest(now) - low) / 2;
+  store_offset_ns_.store((middle.time_since_epoch() - now.time_since_epoch()).count(),
+                         std::memory_order_relaxed);
+}
+
+}  // namespace weir::guard

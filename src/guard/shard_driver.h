@@ -1,0 +1,134 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "guard/shard_counters.h"
+#include "guard/shared_ask.h"
+#include "ladder/shard_ladder.h"
+#include "policy/model.h"
+#include "store/redis/redis_client.h"
+#include "store/redis/wire.h"
+#include "weir/clock.h"
+#include "weir/observer.h"
+
+namespace weir::guard {
+
+// Decides by one shard: keeps the connection to it asked, its breaker turning, what is known of its
+// counters learnt, and what is owed to it told. Has no thread, no socket and no timer: the wire and
+// the host bring events, and a simulation brings them as well as an event loop.
+//
+// Threads:     the loop's alone, where nothing else is said.
+class ShardDriver final : private store::redis::ClientEvents, private store::redis::AskHandler {
+ public:
+  // What runs a driver.
+  class Host {
+   public:
+    virtual ~Host() = default;
+    // on_wake() is to be called then. One wake-up: a later call replaces an earlier one.
+    virtual void wake_at(MonoTime when) = 0;
+    // connection() says something new.
+    virtual void connection_changed() {}
+  };
+
+  struct Options {
+    Nanos deadline{std::chrono::milliseconds(20)};  // of an ask, and of a probe
+    std::uint64_t worker = 0;                       // random: whose owed units these are
+    ladder::ShardLadder::Options ladder;
+    store::redis::ClientOptions client;
+    // As the policy's `store` says; `random` seeds whatever is drawn.
+    static Options of(const policy::StoreSpec& spec, std::uint64_t random);
+  };
+
+  struct Connection {
+    bool up = false;
+    std::string trouble;  // why it is not, or why the last one ended
+    std::string version;  // of the server
+  };
+
+  ShardDriver(Options options, store::redis::KeySpace keys, store::redis::Wire& wire, Clock& clock,
+              Observer* observer, Host& host);
+  ~ShardDriver() override;
+  ShardDriver(const ShardDriver&) = delete;
+  ShardDriver& operator=(const ShardDriver&) = delete;
+
+  void start();
+  // Answers everything that waits, and closes the connection.
+  void stop();
+  // Asks the store; the ask is decided by its time.
+  void send(SharedAsk& ask);
+  void on_wake();
+
+  // ---- From any thread.
+
+  // Whether the store is to be asked: send() comes next. False: the ask is decided.
+  bool begin(SharedAsk& ask) noexcept;
+  // The ask is decided without the store.
+  void decide_without(SharedAsk& ask) noexcept;
+  ladder::LadderVerdict without(const ladder::LadderRequest& request,
+                                std::span<store::Finding> findings) noexcept;
+  // Who shares the limits from now on.
+  void divide(ladder::Division division) { ladder_.divide(std::move(division)); }
+
+  ladder::Moment moment() const noexcept;
+  Nanos deadline() const noexcept { return options_.deadline; }
+  const ladder::ShardLadder& ladder() const noexcept { return ladder_; }
+  Connection connection() const;
+  std::string state_json() const;
+  void write_metrics(render::Exposition& out) const { counters_.write(ladder_, out); }
+
+ private:
+  // An ask that is at the server, and what it told of what is owed.
+  struct Flight {
+    SharedAsk* ask = nullptr;
+    std::array<std::optional<store::redis::Owed>, store::kMaxCounters> owed;
+    std::array<ladder::OwedUnits, store::kMaxCounters> told;
+    bool tells = false;
+  };
+
+  std::uint64_t take_flight(SharedAsk& ask);
+  void tell_owed(Flight& flight, const ladder::Moment& now);
+  void learn(std::span<const store::Counter> counters, const store::redis::Answer& answer);
+
+  void on_answer(std::uint64_t token, const store::redis::Answer& answer) override;
+  void on_vote(const store::redis::Vote& vote) override;
+  void on_late(const store::redis::LateReply& late) override;
+  void on_unknown(std::uint64_t asks) override { counters_.count_unknown(asks); }
+  void on_report(const store::redis::StoreReport& report) override;
+  void on_disconnected(const store::redis::ErrorRow& why, std::string_view text) override;
+  void on_clock_set() override { tell({.kind = StoreEvent::Kind::clock_set}); }
+
+  void changed(breaker::ProbeBreaker::Change change, const store::redis::ErrorRow* why);
+  void probe();
+  void arm();
+  void tell(const StoreEvent& event);
+  void note_store_time(MonoTime now);
+
+  static constexpr std::int64_t kUnknownOffset = INT64_MIN;
+
+  const Options options_;
+  Clock& clock_;
+  Observer* observer_;
+  Host& host_;
+  ladder::ShardLadder ladder_;
+  ShardCounters counters_;
+  std::atomic<std::int64_t> store_offset_ns_{kUnknownOffset};
+  mutable std::mutex connection_mutex_;
+  Connection connection_;
+
+  // The loop's alone.
+  bool stopping_ = false;
+  std::vector<std::unique_ptr<Flight>> flights_;
+  std::vector<std::uint64_t> free_flights_;
+  store::redis::RedisClient client_;
+};
+
+}  // namespace weir::guard

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <array>
+#include <span>
+
+#include "ladder/shard_ladder.h"
+#include "store/counter.h"
+#include "store/local_store.h"
+#include "weir/clock.h"
+
+namespace weir::guard {
+
+// One decision under way on a shared store. Whoever asks owns it, and everything it points to,
+// until decided().
+class SharedAsk {
+ public:
+  virtual ~SharedAsk() = default;
+  // Called exactly once, in the asking thread or in the store's. findings() hold what was found.
+  virtual void decided(const ladder::LadderVerdict& verdict, Instant store_now) noexcept = 0;
+
+  ladder::LadderRequest request;
+  MonoTime answer_by{};  // decided by then, whatever happens
+  Instant loaded_at{};   // when the policy of its numbers was loaded
+  std::span<store::Finding> findings() noexcept {
+    return {findings_.data(), request.counters.size()};
+  }
+
+ private:
+  std::array<store::Finding, store::kMaxCounters> findings_;
+};
+
+}  // namespace weir::guard

@@ -1,0 +1,68 @@
+#include <string>
+#include <utility>
+
+#include "guard/shared_store.h"
+#include "policy/load.h"
+#include "policy/store_url.h"
+
+namespace weir::guard {
+
+namespace {
+
+// Says what `what` needs and how to get it, where this release cannot do it on a shared store.
+Error not_here(std::string what) {
+  return Error{ErrorCode::failed_precondition, "store: " + std::move(what)};
+}
+
+Result<void> check_route(const policy::Route& route, const std::string& kind,
+                         const policy::StoreSpec& spec) {
+  if (route.when_store_fails == FailurePolicy::settle) {
+    return not_here(kind + " '" + route.name +
+                    "' settles while the store is away, and this release has no journal; "
+                    "say `when_store_fails: bounded` or `closed` for it");
+  }
+  if (route.when_store_fails == FailurePolicy::bounded && !spec.workers.of) {
+    return not_here(kind + " '" + route.name +
+                    "' is bounded, and a worker must know how many share its limits: say "
+                    "`workers: {of: N}` under `store`, with N the most workers that ever run");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> SharedStore::check(const policy::Model& model) {
+  const policy::StoreSpec& spec = model.store;
+  const auto url = policy::parse_store_url(spec.url);
+  if (!url) return url.error();
+  if (url->tls)
+    return not_here("TLS to the store is not in this release; allowed: redis://, redis+unix://");
+  if (url->kind != policy::StoreKind::redis && url->kind != policy::StoreKind::unix_socket) {
+    return not_here(
+        "Sentinel and Cluster are not in this release; allowed: memory:, redis://, redis+unix://");
+  }
+  if (spec.fallback_url)
+    return not_here("a fallback store is not in this release; take `fallback` out");
+  if (spec.client_clock)
+    return not_here("`clock: client` is not in this release; the store's own clock is used");
+  if (spec.regions > 1)
+    return not_here("several regions are not in this release; take `regions` out");
+  for (const policy::Route& route : model.routes) {
+    if (auto fits = check_route(route, "route", spec); !fits) return fits;
+  }
+  if (const auto undecided = policy::undecided_domains(model); !undecided.empty()) {
+    return Error{ErrorCode::invalid_argument,
+                 "domain '" + undecided.front() +
+                     "' does not say what happens while the store cannot be asked; allowed: "
+                     "`protects: security, side_effects, capacity or nothing` in its file, under "
+                     "`rls`, or as --protects"};
+  }
+  for (const policy::Domain& domain : model.domains) {
+    for (const policy::DomainScope& scope : domain.scopes) {
+      if (auto fits = check_route(scope.route, "domain", spec); !fits) return fits;
+    }
+  }
+  return {};
+}
+
+}  // namespace weir::guard
