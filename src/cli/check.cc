@@ -8,8 +8,7 @@
 #include "cli/decision_text.h"
 #include "cli/number.h"
 #include "cli/open_policy.h"
-#include "cli/route_names.h"
-#include "policy/model.h"
+#include "policy/names.h"
 #include "weir/guard.h"
 
 namespace weir::cli {
@@ -22,17 +21,6 @@ struct Ask {
   std::uint64_t times = 1;
 };
 
-// Every name that some rule counts by, or that the policy declares.
-std::set<std::string> known_names(const policy::Model& model) {
-  std::set<std::string> names(model.inputs.begin(), model.inputs.end());
-  for (const policy::Route& route : model.routes) {
-    for (const policy::Rule& rule : route.rules) {
-      for (const policy::Source& source : rule.by) names.insert(source.text);
-    }
-  }
-  return names;
-}
-
 // Reads one `name=value`. Returns what is wrong with it, if anything.
 std::optional<std::string> read_value(const std::string& word, const std::set<std::string>& known,
                                       Ask& ask) {
@@ -42,7 +30,8 @@ std::optional<std::string> read_value(const std::string& word, const std::set<st
   }
   const std::string_view name = std::string_view(word).substr(0, equals);
   if (!known.contains(std::string(name))) {
-    return "no rule counts by '" + std::string(name) + "'; the policy knows: " + joined(known);
+    return "no rule counts by '" + std::string(name) +
+           "'; the policy knows: " + policy::joined(known);
   }
   const auto same = [name](const Descriptor& d) { return d.name == name; };
   if (std::any_of(ask.values.begin(), ask.values.end(), same)) {
@@ -66,10 +55,10 @@ std::optional<std::string> read_ask(const CheckCommand& command, const policy::M
   }
   ask.cost = *cost;
   ask.times = *times;
-  if (model.default_route.empty() && !route_names(model).contains(command.route)) {
-    return no_such_route(model, command.route);
+  if (model.default_route.empty() && !policy::route_names(model).contains(command.route)) {
+    return policy::no_such_route(model, command.route);
   }
-  const std::set<std::string> known = known_names(model);
+  const std::set<std::string> known = policy::source_names(model);
   for (const std::string& word : command.values) {
     if (auto fault = read_value(word, known, ask)) return fault;
   }

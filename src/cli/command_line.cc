@@ -56,6 +56,11 @@ CLI::App* verb(CLI::App& app, const char* name, const char* help) {
   return added;
 }
 
+CLI::Validator not_empty() {
+  return CLI::Validator(
+      [](std::string& word) { return word.empty() ? std::string("is empty") : std::string(); }, "");
+}
+
 void CommandLine::add_check() {
   check_verb = verb(app, "check", "Decide a request, here and now");
   check_verb->add_option("POLICY", check.policy, kPolicyHelp)->required()->type_name("");
@@ -182,6 +187,12 @@ CommandLine::CommandLine() {
   add_serve();
   add_bench();
   add_completion();
+  // An empty word is a variable of somebody's script that was not set: never "not given".
+  for (CLI::App* each : app.get_subcommands({})) {
+    for (CLI::Option* option : each->get_options()) {
+      if (option->get_items_expected_max() > 0) option->check(not_empty());
+    }
+  }
   app.require_subcommand(0, 1);
   app.footer(
       "weir VERB --help says more of one verb.\n"
@@ -272,7 +283,7 @@ Grammar grammar() {
 int run(std::span<const std::string> words, Environment& environment) {
   ExitCode code = parse_and_dispatch(words, environment);
   environment.out.flush();
-  if (!environment.out) {
+  if (!environment.out && environment.answers_on_out) {
     code = fail(environment, ExitCode::undecided,
                 "the answer could not be written to standard output; is it full or closed?");
   }

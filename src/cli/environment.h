@@ -22,6 +22,8 @@ struct Environment {
   std::ostream& err;
   bool colours = false;  // `out` is a terminal that wants them
   std::function<std::optional<std::string>(const char* name)> variable;
+  // The answer goes to `out`, and one that cannot be written is none. A server answers elsewhere.
+  bool answers_on_out = true;
 };
 
 // Says on `err`, in one line, what went wrong and the way out, and returns `code`. Of a message of

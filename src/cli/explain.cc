@@ -1,11 +1,13 @@
 #include "cli/explain.h"
 
+#include <set>
+
 #include "cli/number.h"
 #include "cli/open_policy.h"
-#include "cli/route_names.h"
 #include "ladder/explain.h"
 #include "policy/duration.h"
 #include "policy/envoy/request_story.h"
+#include "policy/names.h"
 
 namespace weir::cli {
 namespace {
@@ -50,11 +52,12 @@ ExitCode explain(Environment& environment, const ExplainCommand& command) {
     environment.out << *story;
     return ExitCode::as_asked;
   }
-  std::set<std::string> names = route_names(policy->model());
+  std::set<std::string> names = policy::route_names(policy->model());
   for (const policy::Domain& domain : policy->model().domains) names.insert(domain.name);
   if (!command.route.empty() && !names.contains(command.route)) {
-    return fail(environment, ExitCode::usage,
-                "the policy has no route '" + command.route + "'; it has: " + joined(names));
+    return fail(
+        environment, ExitCode::usage,
+        "the policy has no route '" + command.route + "'; it has: " + policy::joined(names));
   }
   const auto explanation = ladder::explain(policy->model(), options);
   if (!explanation) return fail(environment, ExitCode::usage, explanation.error().message);

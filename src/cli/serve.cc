@@ -103,6 +103,7 @@ ExitCode serve(Environment& environment, const ServeCommand& command) {
   if (const auto fault = read(command, options)) {
     return fail(environment, ExitCode::usage, *fault);
   }
+  environment.answers_on_out = false;
   return static_cast<ExitCode>(server::serve(options, environment.out, environment.err));
 }
 

@@ -7,7 +7,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double milliseconds(std::int64_t ns) {
+// A whole number where it is one, as everywhere else in our JSON.
+Json milliseconds(std::int64_t ns) {
+  constexpr std::int64_t kMillisecond = 1'000'000;
+  if (ns % kMillisecond == 0) return ns / kMillisecond;
   return static_cast<double>(ns) / 1e6;
 }
 

@@ -7,6 +7,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -43,8 +44,13 @@ Lane::~Lane() {
   stop();
 }
 
-void Lane::start() {
-  loop_->thread = std::thread([this] { run(); });
+bool Lane::start() {
+  try {
+    loop_->thread = std::thread([this] { run(); });
+    return true;
+  } catch (const std::system_error&) {
+    return false;
+  }
 }
 
 void Lane::run() {

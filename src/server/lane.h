@@ -66,8 +66,8 @@ class Lane {
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  // Runs the loop in a thread of its own, until stop().
-  void start();
+  // Runs the loop in a thread of its own, until stop(). False: the system has no thread to give.
+  bool start();
   // Runs the loop in the caller's thread, until stop().
   void run();
   // Ends the loop and joins the thread. What is open stays open until the lane is destroyed.

@@ -231,6 +231,8 @@ TEST_F(CommandLine, SaysAWrongWordInOneLineWithTheWayOut) {
       {{"serve", "a", "b"}, "weir serve --help"},
       {{"completion"}, "weir completion --help"},
       {{"explain"}, "weir explain --help"},
+      {{"serve", "weir.yaml", "--http", ""}, "weir serve --help"},
+      {{"check", "weir.yaml", "api", "--store", ""}, "weir check --help"},
   };
   for (const auto& [words, way_out] : wrong) {
     const Outcome outcome = asked(words);
@@ -381,6 +383,16 @@ TEST_F(CommandLine, GivesNoSocketTheNumberOfAClosedStream) {
   const Outcome served = run({"/bin/sh", "-c", script}, {.folder = folder.path()});
   EXPECT_EQ(served.exit_code, 0) << served.err;
   EXPECT_EQ(served.out, "/dev/null\n/dev/null\n");
+
+  // To nobody, it serves and drains all the same.
+  const std::string mute = std::string(WEIR_PROGRAM) +
+                           " serve weir.yaml --http 127.0.0.1:0 --grpc off --admin off"
+                           " --drain-delay 0s >&- 2>log & pid=$!\n"
+                           "i=0; until grep -q event=ready log || [ $i = 600 ]; do sleep 0.05; "
+                           "i=$((i+1)); done\n"
+                           "kill $pid; wait $pid";
+  const Outcome unheard = run({"/bin/sh", "-c", mute}, {.folder = folder.path()});
+  EXPECT_EQ(unheard.exit_code, 0) << unheard.err;
 
   const Outcome closed =
       run({"/bin/sh", "-c", std::string(WEIR_PROGRAM) + " check weir.yaml api user=ada >&-"},

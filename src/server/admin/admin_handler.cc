@@ -1,8 +1,10 @@
 #include "server/admin/admin_handler.h"
 
+#include <set>
 #include <utility>
 
 #include "guard/impl.h"
+#include "policy/names.h"
 #include "render/problem.h"
 #include "render/text.h"
 #include "server/admin/explain_page.h"
@@ -122,6 +124,13 @@ void AdminHandler::reset(const http::Request& request, http::Exchange& exchange)
   if (const auto fault = body_.read(request.body)) return exchange.problem(400, *fault);
   if (body_.by_request) {
     return exchange.problem(400, "request is not taken here; give route and descriptors.");
+  }
+  // A misspelt name would forget the counter of requests that lack the value.
+  const std::set<std::string> known = policy::source_names(parts_.guard.policy().model());
+  for (const Descriptor& each : body_.descriptors) {
+    if (known.contains(std::string(each.name))) continue;
+    return exchange.problem(400, "descriptors: no rule counts by '" + std::string(each.name) +
+                                     "'; the policy knows: " + policy::joined(known));
   }
   const Result<void> done = parts_.guard.reset(body_.route, body_.descriptors);
   if (done) return exchange.body(200, render::kJsonContentType, "{\"reset\":true}\n");

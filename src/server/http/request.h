@@ -14,7 +14,7 @@ struct Field {
 // One whole request. Views into the connection's buffer, valid while it is being handled.
 struct Request {
   std::string_view method;
-  std::string_view target;  // as received
+  std::string_view target;  // as received, without the scheme and authority of an absolute one
   std::span<const Field> fields;
   std::string_view body;  // decoded
   bool http11 = true;

@@ -28,6 +28,20 @@ struct Part {
   std::string_view in(std::string_view bytes) const { return bytes.substr(at, size); }
 };
 
+// A target in absolute form without its scheme and authority, which say nothing here: RFC 9112
+// (3.2.2) has every server take it. Anything else is left as it is.
+std::string_view origin_form(std::string_view target) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (target.size() < scheme.size() || !same_name(target.substr(0, scheme.size()), scheme)) {
+      continue;
+    }
+    const std::size_t path = target.find_first_of("/?", scheme.size());
+    if (path == std::string_view::npos) return "/";
+    return target[path] == '/' ? target.substr(path) : target;
+  }
+  return target;
+}
+
 struct FieldPart {
   Part name;
   Part value;
@@ -179,7 +193,7 @@ struct RequestParser::Impl {
 
   void fill() {
     request.method = method.in(bytes);
-    request.target = target.in(bytes);
+    request.target = origin_form(target.in(bytes));
     views.reserve(fields.size());
     for (const FieldPart& each : fields) {
       views.push_back({each.name.in(bytes), each.value.in(bytes)});

@@ -211,6 +211,35 @@ TEST(RequestParser, HoldsEveryBoundToTheByte) {
   EXPECT_EQ(status(post(chunked, "0\r\n" + std::string(400, 't'))), 413);
 }
 
+TEST(RequestParser, TakesTargetsInAbsoluteForm) {
+  const auto target = [](const std::string& given) {
+    const std::string bytes = "GET " + given + " HTTP/1.1\r\nHost: a\r\n\r\n";
+    const Parsed parsed(bytes);
+    return parsed.state == State::done ? std::string(parsed.parser.request().target) : "";
+  };
+  EXPECT_EQ(target("http://a.example/v1/check?x=1"), "/v1/check?x=1");
+  EXPECT_EQ(target("HTTPS://a.example:8443/"), "/");
+  EXPECT_EQ(target("http://a.example"), "/");
+  EXPECT_EQ(target("http://a.example?x=1"), "http://a.example?x=1");
+  EXPECT_EQ(target("/http://a.example/"), "/http://a.example/");
+  EXPECT_EQ(target("ftp://a.example/x"), "ftp://a.example/x");
+}
+
+TEST(RequestParser, HoldsTheBoundOfFramingAgainstADrip) {
+  // A byte a chunk: the body stays small while the wire does not.
+  const Bounds bounds{.header_bytes = 200, .body_bytes = 1000, .framing_bytes = 300};
+  RequestParser parser(bounds);
+  std::string bytes = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+  State state = parser.parse(bytes);
+  for (int i = 0; i < 999 && state != State::failed; ++i) {
+    bytes += "1\r\nx\r\n";
+    state = parser.parse(bytes);
+  }
+  ASSERT_EQ(state, State::failed);
+  EXPECT_EQ(parser.fault().status, 413);
+  EXPECT_LE(bytes.size(), 200u + 1000u + 300u + 6u);
+}
+
 TEST(RequestParser, HoldsTheHeaderBoundAlsoInPieces) {
   // Beast itself measures only what it has not taken yet.
   const Bounds bounds{.header_bytes = 200};

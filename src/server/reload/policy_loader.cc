@@ -28,6 +28,11 @@ std::string_view to_string(PolicyLoader::Why why) {
   return "";
 }
 
+bool LoadFault::may_pass() const noexcept {
+  return std::all_of(faults.begin(), faults.end(),
+                     [](const Fault& fault) { return fault.line == 0; });
+}
+
 PolicyLoader::PolicyLoader(PolicyOrigin origin, Guard& guard, render::Metrics& metrics,
                            render::Log& log, Clock& clock)
     : origin_(std::move(origin)),
@@ -68,8 +73,11 @@ Result<void> PolicyLoader::load(Why why) {
 }
 
 Result<void> PolicyLoader::fail(Error error, Why why, std::vector<Fault> faults) {
+  // Said once, however often it is tried again by itself.
+  const bool said = why == Why::change && fault_ && fault_->message == error.message;
   fault_ = LoadFault{clock_.now(), error.message, std::move(faults)};
   std::erase_if(fault_->faults, [](const Fault& each) { return each.warning; });
+  if (said) return error;
   metrics_.count_policy_load_error();
   if (fault_->faults.empty()) {
     log_.write(render::LogLevel::error, "policy_rejected",

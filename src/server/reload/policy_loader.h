@@ -27,6 +27,9 @@ struct LoadFault {
   Instant at{};
   std::string message;        // every fault, one a line
   std::vector<Fault> faults;  // those with a place; may be empty (a file that is gone)
+
+  // Whether the same file may load at another time: nothing in its text is at fault.
+  bool may_pass() const noexcept;
 };
 
 // Loads the policy again, all or nothing: what cannot be loaded leaves the one in force as it is,

@@ -48,6 +48,8 @@ class PolicyWatch::Impl {
 
   bool told() const noexcept { return watching_; }
 
+  void look_again() { seen_.clear(); }
+
  private:
   void open() {
     const int fd = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
@@ -151,6 +153,10 @@ PolicyWatch::PolicyWatch(Lane& lane, std::string path, std::function<void()> cha
     : impl_(std::make_unique<Impl>(lane, std::move(path), std::move(changed), options)) {}
 
 PolicyWatch::~PolicyWatch() = default;
+
+void PolicyWatch::look_again() {
+  impl_->look_again();
+}
 
 bool PolicyWatch::told() const noexcept {
   return impl_->told();

@@ -37,6 +37,10 @@ class PolicyWatch {
   PolicyWatch(const PolicyWatch&) = delete;
   PolicyWatch& operator=(const PolicyWatch&) = delete;
 
+  // Tells of a change once more at the next look, though there may be none: what came of the last
+  // one may have been for a reason that passes. In the lane's thread.
+  void look_again();
+
   // Whether the system tells of changes; otherwise only polling does.
   bool told() const noexcept;
 

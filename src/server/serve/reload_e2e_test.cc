@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -54,6 +55,27 @@ TEST(Reload, KeepsUsedUnitsWhateverBecomesOfTheLimit) {
     reload(20);
     EXPECT_THAT(weir.http("POST", "/v1/check", probe).body, HasSubstr("\"remaining\":12")) << route;
   }
+}
+
+TEST(Reload, TriesAgainWhatFailedForAReasonThatPasses) {
+  ServedProcess weir(policy_with(10));
+  ASSERT_TRUE(weir.ready()) << weir.err();
+  const auto policy_page = [&] { return weir.admin("GET", "/policy").body; };
+  ASSERT_THAT(policy_page(), HasSubstr("\"generation\":1"));
+  TestClient client(weir.http());  // a descriptor that it has already
+  rlimit before{};
+  ASSERT_EQ(::prlimit(weir.pid(), RLIMIT_NOFILE, nullptr, &before), 0);
+  const rlimit none{.rlim_cur = 3, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::prlimit(weir.pid(), RLIMIT_NOFILE, &none, nullptr), 0);
+  weir.write_policy(policy_with(20));
+  EXPECT_TRUE(ServedProcess::within([&] {
+    return weir.err().find("policy_rejected") != std::string::npos;
+  })) << weir.err();
+  ASSERT_EQ(::prlimit(weir.pid(), RLIMIT_NOFILE, &before, nullptr), 0);
+  EXPECT_TRUE(ServedProcess::within([&] {
+    return weir.err().find("policy_loaded") != std::string::npos;
+  })) << weir.err();
+  EXPECT_THAT(policy_page(), HasSubstr("\"generation\":2"));
 }
 
 TEST(Reload, UnderLoadNoErrorAndNoExtraAdmission) {

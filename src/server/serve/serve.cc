@@ -109,7 +109,8 @@ int serve(const ServeOptions& options, std::ostream& out, std::ostream& err) {
     err << "weir: " << server.error().message << '\n';
     return exit_code(server.error());
   }
-  (*server)->run([&] {
+  const bool ran = (*server)->run([&] {
+    // Whoever closed standard output reads the same in the log: no reason to end badly.
     out << text << std::flush;
     log.write(render::LogLevel::info, "ready",
               {{"policy", facts.policy_path},
@@ -118,7 +119,7 @@ int serve(const ServeOptions& options, std::ostream& out, std::ostream& err) {
                {"admin", facts.admin.text()},
                {"lanes", static_cast<std::uint64_t>(facts.lanes)}});
   });
-  return kServed;
+  return ran ? kServed : kCannot;
 }
 
 }  // namespace weir::server

@@ -297,6 +297,11 @@ TEST(Serve, AdminChangesNeedTheToken) {
   EXPECT_THAT(weir.http("POST", "/v1/check", kLogin).body, HasSubstr("\"remaining\":4"));
   EXPECT_EQ(weir.admin("POST", "/reset", R"({"route":"nowhere"})", ServedProcess::bearer()).status,
             404);
+  // Else the counter of requests without an address would be forgotten.
+  const auto misspelt = weir.admin(
+      "POST", "/reset", R"({"route":"login","descriptors":{"Ip":"a"}})", ServedProcess::bearer());
+  EXPECT_EQ(misspelt.status, 400);
+  EXPECT_THAT(misspelt.body, HasSubstr("no rule counts by 'Ip'; the policy knows: "));
 
   ServedProcess open(kPolicy, [](ServeOptions& options) { options.admin_token_file = ""; });
   EXPECT_EQ(open.admin("POST", "/policy/reload", "", ServedProcess::bearer()).status, 403);

@@ -122,8 +122,7 @@ Server::Server(Parts parts, Transports transports, render::Log& log)
   }
   guard_.impl().metrics().read_connections_from([this] { return connection_numbers(); });
   open_doors(parts);
-  watch_ = std::make_unique<PolicyWatch>(control_, parts.origin.path,
-                                         [this] { (void)loader_.load(PolicyLoader::Why::change); });
+  watch_ = std::make_unique<PolicyWatch>(control_, parts.origin.path, [this] { load_changed(); });
   signals_ = std::make_unique<Signals>(control_, [this](int number) { on_signal(number); });
   timers_ = std::make_unique<DrainTimers>(control_.io());
 }
@@ -174,13 +173,26 @@ render::ConnectionNumbers Server::connection_numbers() const {
   return sum;
 }
 
-void Server::run(const std::function<void()>& ready) {
-  for (const auto& lane : lanes_) lane->start();
+bool Server::run(const std::function<void()>& ready) {
+  for (const auto& lane : lanes_) {
+    if (lane->start()) continue;
+    log_.write(render::LogLevel::error, "threads_refused",
+               {{"lanes", static_cast<std::uint64_t>(lanes_.size())},
+                {"way_out", "allow more threads (ulimit -u, pids.max), or give fewer --lanes"}});
+    for (const auto& begun : lanes_) begun->stop();
+    return false;
+  }
   // The file may have changed between the load that we run on and the start of watching.
-  control_.post([this] { (void)loader_.load(PolicyLoader::Why::change); });
+  control_.post([this] { load_changed(); });
   control_.post(ready);
   control_.run();
   for (const auto& lane : lanes_) lane->stop();
+  return true;
+}
+
+void Server::load_changed() {
+  const Result<void> loaded = loader_.load(PolicyLoader::Why::change);
+  if (!loaded && loader_.fault()->may_pass()) watch_->look_again();
 }
 
 void Server::on_signal(int number) {

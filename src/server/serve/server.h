@@ -45,7 +45,8 @@ class Server {
   ~Server();
 
   // Serves until a signal has drained it. `ready` is called once requests are taken.
-  void run(const std::function<void()>& ready);
+  // False where it could not begin, which the log explains.
+  bool run(const std::function<void()>& ready);
 
  private:
   class Signals;
@@ -62,6 +63,7 @@ class Server {
 
   void open_doors(Parts& parts);
   render::ConnectionNumbers connection_numbers() const;
+  void load_changed();
   void on_signal(int number);
   void begin_drain(Nanos delay);
   void drain_lanes();
