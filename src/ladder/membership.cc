@@ -57,10 +57,16 @@ std::uint32_t MembershipView::counted(Instant now) const {
   return count;
 }
 
+const Member* MembershipView::member(std::string_view name) const {
+  const auto at =
+      std::find_if(members.begin(), members.end(), [&](const Member& m) { return m.name == name; });
+  return at == members.end() ? nullptr : &*at;
+}
+
 bool MembershipView::holds_part() const {
-  const auto me =
-      std::find_if(members.begin(), members.end(), [&](const Member& m) { return m.name == self; });
-  if (me == members.end()) return false;
+  const Member* me = member(self);
+  if (me == nullptr) return false;
+  if (held) return true;
   return std::all_of(members.begin(), members.end(), [&](const Member& other) {
     return other.name == self || other.lease_until <= read_at ||
            other.seen_epoch >= me->joined_epoch;
@@ -69,12 +75,15 @@ bool MembershipView::holds_part() const {
 
 std::string MembershipView::to_text() const {
   std::string out(kHeading);
+  out.append("\nhistory ");
+  append_number(out, static_cast<std::int64_t>(history));
+  out.append("\nheld ").append(holds_part() ? "1" : "0");
   out.append("\nepoch ");
   append_number(out, static_cast<std::int64_t>(epoch));
   out.append("\nself ").append(self).append("\nread_at_ns ");
   append_number(out, read_at.time_since_epoch().count());
   for (const Member& member : members) {
-    out.append("\nmember ");
+    out.append(member.carried ? "\ncarried " : "\nmember ");
     append_number(out, static_cast<std::int64_t>(member.joined_epoch));
     out.push_back(' ');
     append_number(out, static_cast<std::int64_t>(member.seen_epoch));
@@ -98,15 +107,21 @@ Result<MembershipView> MembershipView::parse(std::string_view text) {
     std::string_view line = take_until(text, '\n');
     const std::string_view field = take_until(line, ' ');
     if (field == "end") break;
-    if (field == "epoch") {
+    if (field == "history") {
+      if (!read_number(line, view.history)) return damaged(number);
+    } else if (field == "held") {
+      if (line != "0" && line != "1") return damaged(number);
+      view.held = line == "1";
+    } else if (field == "epoch") {
       if (!read_number(line, view.epoch)) return damaged(number);
     } else if (field == "self") {
       if (!is_name(line)) return damaged(number);
       view.self = line;
     } else if (field == "read_at_ns") {
       if (!read_number(line, read_at)) return damaged(number);
-    } else if (field == "member") {
+    } else if (field == "member" || field == "carried") {
       Member member;
+      member.carried = field == "carried";
       std::int64_t lease = 0;
       if (!read_number(line, member.joined_epoch) || !read_number(line, member.seen_epoch) ||
           !read_number(line, lease) || !is_name(line)) {
@@ -130,12 +145,13 @@ Division Division::none(std::string why) {
   return division;
 }
 
-Division Division::of_view(const MembershipView& view, Instant now) {
+Division Division::of_view(const MembershipView& view) {
   Division division;
-  division.workers_ = view.counted(now);
+  division.workers_ = view.counted(view.read_at);
   division.self_ = name_digest(view.self);
   for (const Member& member : view.members) {
-    if (member.name != view.self && now < member.lease_until + MembershipView::kSilentPart) {
+    if (member.name != view.self &&
+        view.read_at < member.lease_until + MembershipView::kSilentPart) {
       division.others_.push_back(name_digest(member.name));
     }
   }

@@ -19,6 +19,8 @@ struct Member {
   std::uint64_t joined_epoch = 0;  // the fleet's epoch that its joining made
   std::uint64_t seen_epoch = 0;    // the latest epoch it has read
   Instant lease_until{};           // by the store's clock; after it the member is silent
+  // The store has lost it; this worker knows it from before and counts it for kSilentPart.
+  bool carried = false;
 
   friend bool operator==(const Member&, const Member&) = default;
 };
@@ -32,12 +34,17 @@ struct Member {
 //   still spend its own; a joiner counts at once in everybody's division, but holds no part itself
 //   until every member whose lease stands has seen the epoch of its joining: the others' parts have
 //   shrunk before it spends; the first member holds all; a restart under the same name takes its
-//   own part over.
+//   own part over; who holds a part goes on holding it for as long as it is the same member.
+//
+// All of it is by the time at which the view was read: a worker that cannot read learns nothing
+// about anybody's silence, however long it lasts.
 struct MembershipView {
   static constexpr Nanos kSilentPart = std::chrono::minutes(10);
 
+  std::uint64_t history = 0;  // another one: the store has lost what it knew of the fleet
   std::uint64_t epoch = 0;
   std::string self;
+  bool held = false;            // this worker held a part by an earlier view already
   std::vector<Member> members;  // self included, in the order of names
   Instant read_at{};            // the store's clock
 
@@ -45,6 +52,8 @@ struct MembershipView {
   std::uint32_t counted(Instant now) const;
   // Whether this worker may spend a part, by what it read.
   bool holds_part() const;
+  // Absent: nobody of that name.
+  const Member* member(std::string_view name) const;
 
   // A line a member; to_text(parse(x)) == x.
   std::string to_text() const;
@@ -59,8 +68,8 @@ class Division {
  public:
   // This worker has no part of anything, and says why.
   static Division none(std::string why);
-  // As the view says at the store's time `now`.
-  static Division of_view(const MembershipView& view, Instant now);
+  // As the view says, at the time at which it was read.
+  static Division of_view(const MembershipView& view);
   // `workers: {of, index}` of the policy: floor each, and with an index the remainder too.
   static Division fixed(std::uint32_t of, std::optional<std::uint32_t> index);
 

@@ -16,7 +16,12 @@ constexpr Instant at(std::int64_t s) {
 }
 
 MembershipView view_of(const std::string& self, std::vector<Member> members) {
-  return {.epoch = 9, .self = self, .members = std::move(members), .read_at = at(0)};
+  return {.history = 1,
+          .epoch = 9,
+          .self = self,
+          .held = false,
+          .members = std::move(members),
+          .read_at = at(0)};
 }
 
 TEST(MembershipView, TheFirstMemberHoldsAllAtOnce) {
@@ -43,11 +48,13 @@ TEST(MembershipView, ASilentLeaverKeepsItsPartForTenMinutes) {
 
 TEST(MembershipView, IsReadAsItWasWritten) {
   const MembershipView view =
-      view_of("a", {{"a", 1, 2, at(10)}, {"host-2:/var/lib/weir", 2, 2, at(-5)}});
+      view_of("a", {{"a", 1, 2, at(10)}, {"host-2:/var/lib/weir", 2, 2, at(-5), true}});
   const auto read = MembershipView::parse(view.to_text());
   ASSERT_TRUE(read.has_value());
   EXPECT_EQ(read->members, view.members);
   EXPECT_EQ(read->epoch, view.epoch);
+  EXPECT_EQ(read->history, view.history);
+  EXPECT_EQ(read->held, view.holds_part());
   EXPECT_EQ(read->self, view.self);
   EXPECT_EQ(read->read_at, view.read_at);
 }
@@ -66,7 +73,7 @@ std::vector<Division> divisions_of(int workers) {
   for (int i = 0; i < workers; ++i) members.push_back({"w" + std::to_string(i), 1, 99, at(10)});
   std::vector<Division> all;
   for (int i = 0; i < workers; ++i)
-    all.push_back(Division::of_view(view_of("w" + std::to_string(i), members), at(0)));
+    all.push_back(Division::of_view(view_of("w" + std::to_string(i), members)));
   return all;
 }
 

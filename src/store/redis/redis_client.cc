@@ -151,6 +151,12 @@ void RedisClient::probe(Nanos within, RedisSession::ProbeHandler handler) {
   flush(now);
 }
 
+void RedisClient::beat(const Beat& beat, Nanos within, RedisSession::BeatHandler handler) {
+  const MonoTime now = clock_.mono();
+  session_.beat(beat, now + within, std::move(handler), now);
+  flush(now);
+}
+
 void RedisClient::release_waiting() {
   session_.release_waiting(clock_.mono());
 }

@@ -65,6 +65,7 @@ class RedisClient final : private Wire::Events {
   void ask(std::span<const Counter> counters, const AskOptions& options, AskHandler& handler,
            std::uint64_t token);
   void probe(Nanos within, RedisSession::ProbeHandler handler);
+  void beat(const Beat& beat, Nanos within, RedisSession::BeatHandler handler);
   void release_waiting();
 
   bool ready() const noexcept { return session_.state() == RedisSession::State::ready; }

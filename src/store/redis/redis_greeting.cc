@@ -69,7 +69,7 @@ void RedisSession::send_credentials(const Credentials& credentials, MonoTime now
 void RedisSession::send_scripts(MonoTime now) {
   credentials_accepted_ = true;
   CommandWriter writer(output_);
-  for (const Script* script : {&kAskScript, &kSelfTestScript}) {
+  for (const Script* script : {&kAskScript, &kSelfTestScript, &kBeatScript}) {
     writer.command({"SCRIPT", "LOAD", script->text});
     sent(Kind::load, now);
   }

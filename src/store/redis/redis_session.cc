@@ -72,6 +72,9 @@ void RedisSession::on_reply(const Reply& reply, MonoTime now) {
     case Kind::probe:
       on_probe(pending, reply, now);
       break;
+    case Kind::beat:
+      on_beat(pending, reply, now);
+      break;
     default:
       on_greeting(pending, reply, now);
       break;
@@ -85,7 +88,7 @@ void RedisSession::closed(const ErrorRow& why, MonoTime now) {
   output_.clear();
   new_commands_ = 0;
   texts_in_flight_ = 0;
-  self_test_in_flight_ = false;
+  self_test_in_flight_ = beat_in_flight_ = false;
   const std::deque<Pending> lost = std::exchange(pending_, {});
   std::uint64_t unknown = 0;
   for (const Pending& pending : lost) {
@@ -97,6 +100,7 @@ void RedisSession::closed(const ErrorRow& why, MonoTime now) {
     free_record(pending.record);
   }
   finish_probe(&why);
+  finish_beat(&why);
   next_deadline_.reset();
   if (unknown > 0) events_.on_unknown(unknown);
 }
@@ -304,6 +308,7 @@ void RedisSession::sweep(MonoTime now) {
     }
   }
   if (probe_ && now >= probe_->deadline) finish_probe(&row_of(LocalFault::deadline));
+  if (beat_ && now >= beat_->deadline) finish_beat(&row_of(LocalFault::deadline));
   if (!pending_.empty() && state_ == State::ready &&
       now - pending_.front().sent >= options_.hang_after) {
     fail(row_of(LocalFault::hung));
@@ -316,6 +321,7 @@ std::optional<MonoTime> RedisSession::next_event() const {
     if (!next || at < *next) next = at;
   };
   if (probe_) earlier(probe_->deadline);
+  if (beat_) earlier(beat_->deadline);
   if (!pending_.empty() && state_ == State::ready) {
     earlier(pending_.front().sent + options_.hang_after);
   }

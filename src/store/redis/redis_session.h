@@ -13,6 +13,7 @@
 
 #include "store/redis/ask.h"
 #include "store/redis/ask_codec.h"
+#include "store/redis/beat.h"
 #include "store/redis/error_class.h"
 #include "store/redis/physical_key.h"
 #include "store/redis/reply_reader.h"
@@ -86,6 +87,8 @@ class RedisSession {
     failed,  // the owner closes the connection; failure() says why
   };
   using ProbeHandler = std::function<void(const ErrorRow* error, const StoreReport* report)>;
+  // What is pointed to ends with the call.
+  using BeatHandler = std::function<void(const ErrorRow* error, const FleetReply* fleet)>;
 
   RedisSession(SessionOptions options, KeySpace keys, Clock& clock, SessionEvents& events);
   ~RedisSession();
@@ -108,6 +111,8 @@ class RedisSession {
            std::uint64_t token, MonoTime now);
   // Runs the self-test. One at a time.
   void probe(MonoTime deadline, ProbeHandler handler, MonoTime now);
+  // Announces this worker. One at a time; what becomes of it never votes.
+  void beat(const Beat& beat, MonoTime deadline, BeatHandler handler, MonoTime now);
   // Answers everything that waits: the breaker opened. Replies are still awaited.
   void release_waiting(MonoTime now);
 
@@ -129,13 +134,28 @@ class RedisSession {
   const StoreClock& store_clock() const noexcept { return store_clock_; }
 
  private:
-  enum class Kind : std::uint8_t { auth, set_name, select, load, info, self_test, probe, ask };
+  enum class Kind : std::uint8_t {
+    auth,
+    set_name,
+    select,
+    load,
+    info,
+    self_test,
+    probe,
+    beat,
+    ask
+  };
   struct AskRecord;
   struct Pending {
     Kind kind = Kind::ask;
     bool with_text = false;    // EVAL
     std::uint32_t record = 0;  // ask
     MonoTime sent{};
+  };
+  struct BeatRecord {
+    Beat beat;
+    MonoTime deadline{};
+    BeatHandler handler;
   };
   struct ProbeRecord {
     MonoTime deadline{};
@@ -154,6 +174,10 @@ class RedisSession {
   void on_refused_credentials(const ErrorRow& row, std::string_view text);
   void on_probe(const Pending& pending, const Reply& reply, MonoTime now);
   void finish_probe(const ErrorRow* error);
+
+  void send_beat(const Beat& beat, bool with_text, MonoTime now);
+  void on_beat(const Pending& pending, const Reply& reply, MonoTime now);
+  void finish_beat(const ErrorRow* error, const FleetReply* fleet = nullptr);
 
   std::uint32_t take_record();
   void send_ask(std::uint32_t index, bool with_text, MonoTime now);
@@ -191,6 +215,8 @@ class RedisSession {
   std::optional<MonoTime> next_deadline_;
   std::optional<ProbeRecord> probe_;
   bool self_test_in_flight_ = false;  // `token_` is on its way
+  std::optional<BeatRecord> beat_;
+  bool beat_in_flight_ = false;
 
   StoreClock store_clock_;
   StoreReport report_;

@@ -156,7 +156,7 @@ TEST(RedisSession, GreetsAndIsReadyAfterTheSelfTest) {
   EXPECT_FALSE(rope.session.report().epoch.empty());
   EXPECT_TRUE(rope.session.report().faults.empty());
   EXPECT_EQ(rope.sent, (std::vector<std::string>{"CLIENT SETNAME", "SELECT 0", "SCRIPT LOAD",
-                                                 "SCRIPT LOAD", "INFO", "EVALSHA"}));
+                                                 "SCRIPT LOAD", "SCRIPT LOAD", "INFO", "EVALSHA"}));
 }
 
 TEST(RedisSession, DecidesWhatTheStoreDecided) {

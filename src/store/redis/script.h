@@ -10,5 +10,6 @@ struct Script {
 
 extern const Script kAskScript;
 extern const Script kSelfTestScript;
+extern const Script kBeatScript;
 
 }  // namespace weir::store::redis
