@@ -1,20 +1,9 @@
 #include "cli/completion.h"
 
+#include "base/shell_word.h"
+
 namespace weir::cli {
 namespace {
-
-// Texts are ours; a quote in one would end the shell's.
-std::string single_quoted(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text) {
-    if (c == '\'') {
-      out += "'\\''";
-    } else {
-      out += c;
-    }
-  }
-  return out + "'";
-}
 
 std::string names_of(const std::vector<Grammar::Option>& options) {
   std::string out;
@@ -73,8 +62,7 @@ std::string zsh_option(const Grammar::Option& option) {
     if (c == '[' || c == ']' || c == '\\') help += '\\';
     help += c;
   }
-  return single_quoted(option.name + "[" + help + "]" +
-                       (option.takes_value ? ":value:_files" : ""));
+  return shell_word(option.name + "[" + help + "]" + (option.takes_value ? ":value:_files" : ""));
 }
 
 std::string zsh(const Grammar& grammar) {
@@ -85,7 +73,7 @@ std::string zsh(const Grammar& grammar) {
       "  local -a verbs\n"
       "  verbs=(\n";
   for (const Grammar::Verb& verb : grammar.verbs) {
-    out += "    " + single_quoted(verb.name + ":" + verb.help) + "\n";
+    out += "    " + shell_word(verb.name + ":" + verb.help) + "\n";
   }
   out +=
       "  )\n"
@@ -101,9 +89,9 @@ std::string zsh(const Grammar& grammar) {
   for (const Grammar::Verb& verb : grammar.verbs) {
     out += "    " + verb.name + ")\n      _arguments";
     for (const Grammar::Option& option : verb.options) out += " \\\n        " + zsh_option(option);
-    out += " \\\n        " + single_quoted(verb.words.empty()
-                                               ? "*:argument:_files"
-                                               : "*:argument:(" + words_of(verb.words) + ")");
+    out += " \\\n        " + shell_word(verb.words.empty()
+                                            ? "*:argument:_files"
+                                            : "*:argument:(" + words_of(verb.words) + ")");
     out += "\n      ;;\n";
   }
   out +=
@@ -119,7 +107,7 @@ std::string zsh(const Grammar& grammar) {
 
 std::string fish_option(const Grammar::Option& option, const std::string& condition) {
   return "complete -c weir" + condition + " -l " + option.name.substr(2) +
-         (option.takes_value ? " -r" : "") + " -d " + single_quoted(option.help) + "\n";
+         (option.takes_value ? " -r" : "") + " -d " + shell_word(option.help) + "\n";
 }
 
 std::string fish(const Grammar& grammar) {
@@ -128,8 +116,8 @@ std::string fish(const Grammar& grammar) {
       "complete -c weir -e\n";
   const std::string first = " -n __fish_use_subcommand";
   for (const Grammar::Verb& verb : grammar.verbs) {
-    out += "complete -c weir -f" + first + " -a " + verb.name + " -d " + single_quoted(verb.help) +
-           "\n";
+    out +=
+        "complete -c weir -f" + first + " -a " + verb.name + " -d " + shell_word(verb.help) + "\n";
   }
   for (const Grammar::Option& option : grammar.options) out += fish_option(option, first);
   for (const Grammar::Verb& verb : grammar.verbs) {

@@ -1,10 +1,9 @@
 #include "limit/fixed_window.h"
 
-#include <algorithm>
-
 #include "limit/calendar.h"
 #include "limit/reach.h"
 #include "limit/reciprocal.h"
+#include "limit/window_step.h"
 
 namespace weir::limit {
 namespace {
@@ -39,32 +38,20 @@ std::uint32_t units_left(const Numbers& numbers, const Placed& placed) {
   return numbers.limit > placed.used ? numbers.limit - placed.used : 0;
 }
 
+std::uint32_t& count(Placed& placed) {
+  return placed.used;
+}
+
 std::int64_t until_end(const Placed& placed) {
   return placed.window.end_ns - placed.now_ns;
 }
 
+std::int64_t retry_after(const Numbers&, const Placed& placed, std::uint64_t) {
+  return until_end(placed);
+}
+
 std::int64_t reset_after(const Numbers& numbers, const Placed& placed) {
   return placed.used > 0 && numbers.limit > 0 ? until_end(placed) : 0;
-}
-
-// What is said of a counter that stands as `placed`, when the step is not allowed.
-Step denied(const Numbers& numbers, const Placed& placed, const State& next, std::uint64_t ask) {
-  Step step;
-  step.next = next;
-  step.remaining = units_left(numbers, placed);
-  step.reset_after_ns = reset_after(numbers, placed);
-  step.outcome = ask > numbers.limit ? Outcome::never_fits : Outcome::limited;
-  if (step.outcome == Outcome::limited) step.retry_after_ns = until_end(placed);
-  return step;
-}
-
-Step granted(const Numbers& numbers, const Placed& placed, const State& next) {
-  Step step;
-  step.outcome = Outcome::allowed;
-  step.next = next;
-  step.remaining = units_left(numbers, placed);
-  step.reset_after_ns = reset_after(numbers, placed);
-  return step;
 }
 
 }  // namespace
@@ -82,25 +69,12 @@ Window window_of(const Numbers& numbers, std::int64_t now_ns) noexcept {
 
 Step fixed_take(const Numbers& numbers, const State& state, Instant now,
                 std::uint64_t cost) noexcept {
-  Placed placed = place(numbers, state, now);
-  const std::uint64_t ask = std::max<std::uint64_t>(cost, 1);
-  if (ask > units_left(numbers, placed)) {
-    const bool carried = placed.moved && cost != 0;
-    return denied(numbers, placed, carried ? state_of(placed) : state, ask);
-  }
-  if (cost == 0) return granted(numbers, placed, state);
-  placed.used += static_cast<std::uint32_t>(cost);
-  return granted(numbers, placed, state_of(placed));
+  return window::take(numbers, place(numbers, state, now), state, cost);
 }
 
 Step fixed_drain(const Numbers& numbers, const State& state, Instant now,
                  std::uint64_t cost) noexcept {
-  Placed placed = place(numbers, state, now);
-  const std::uint32_t left = units_left(numbers, placed);
-  if (cost <= left) return fixed_take(numbers, state, now, cost);
-  placed.used += left;
-  const bool changed = left > 0 || placed.moved;
-  return denied(numbers, placed, changed ? state_of(placed) : state, cost);
+  return window::drain(numbers, place(numbers, state, now), state, cost);
 }
 
 Step fixed_refund(const Numbers& numbers, const State& state, Instant now, std::uint64_t cost,
@@ -108,9 +82,10 @@ Step fixed_refund(const Numbers& numbers, const State& state, Instant now, std::
   Placed placed = place(numbers, state, now);
   const bool same_window =
       window_of(numbers, instant_ns(receipt)).start_ns == placed.window.start_ns;
-  if (!same_window || placed.used == 0 || cost == 0) return granted(numbers, placed, state);
-  placed.used -= static_cast<std::uint32_t>(std::min<std::uint64_t>(cost, placed.used));
-  return granted(numbers, placed, state_of(placed));
+  if (!same_window || placed.used == 0 || cost == 0) {
+    return window::granted(numbers, placed, state);
+  }
+  return window::refund(numbers, placed, placed.used, cost);
 }
 
 }  // namespace weir::limit

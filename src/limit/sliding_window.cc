@@ -1,10 +1,9 @@
 #include "limit/sliding_window.h"
 
-#include <algorithm>
-
 #include "base/wide.h"
 #include "limit/fixed_window.h"
 #include "limit/reach.h"
+#include "limit/window_step.h"
 
 namespace weir::limit {
 namespace {
@@ -36,6 +35,10 @@ Placed place(const Numbers& numbers, const State& state, Instant now) {
   }
   placed.moved = state.time_ns != placed.start_ns;
   return placed;
+}
+
+std::uint32_t& count(Placed& placed) {
+  return placed.current;
 }
 
 State state_of(const Placed& placed) {
@@ -84,48 +87,16 @@ std::int64_t reset_after(const Numbers& numbers, const Placed& placed) {
   return 0;
 }
 
-Step denied(const Numbers& numbers, const Placed& placed, const State& next, std::uint64_t ask) {
-  Step step;
-  step.next = next;
-  step.remaining = units_left(numbers, placed);
-  step.reset_after_ns = reset_after(numbers, placed);
-  step.outcome = ask > numbers.limit ? Outcome::never_fits : Outcome::limited;
-  if (step.outcome == Outcome::limited) step.retry_after_ns = retry_after(numbers, placed, ask);
-  return step;
-}
-
-Step granted(const Numbers& numbers, const Placed& placed, const State& next) {
-  Step step;
-  step.outcome = Outcome::allowed;
-  step.next = next;
-  step.remaining = units_left(numbers, placed);
-  step.reset_after_ns = reset_after(numbers, placed);
-  return step;
-}
-
 }  // namespace
 
 Step sliding_take(const Numbers& numbers, const State& state, Instant now,
                   std::uint64_t cost) noexcept {
-  Placed placed = place(numbers, state, now);
-  const std::uint64_t ask = std::max<std::uint64_t>(cost, 1);
-  if (ask > units_left(numbers, placed)) {
-    const bool carried = placed.moved && cost != 0;
-    return denied(numbers, placed, carried ? state_of(placed) : state, ask);
-  }
-  if (cost == 0) return granted(numbers, placed, state);
-  placed.current += static_cast<std::uint32_t>(cost);
-  return granted(numbers, placed, state_of(placed));
+  return window::take(numbers, place(numbers, state, now), state, cost);
 }
 
 Step sliding_drain(const Numbers& numbers, const State& state, Instant now,
                    std::uint64_t cost) noexcept {
-  Placed placed = place(numbers, state, now);
-  const std::uint32_t left = units_left(numbers, placed);
-  if (cost <= left) return sliding_take(numbers, state, now, cost);
-  placed.current += left;
-  const bool changed = left > 0 || placed.moved;
-  return denied(numbers, placed, changed ? state_of(placed) : state, cost);
+  return window::drain(numbers, place(numbers, state, now), state, cost);
 }
 
 Step sliding_refund(const Numbers& numbers, const State& state, Instant now, std::uint64_t cost,
@@ -135,9 +106,8 @@ Step sliding_refund(const Numbers& numbers, const State& state, Instant now, std
   std::uint32_t* used = nullptr;
   if (charged == placed.start_ns) used = &placed.current;
   if (charged == placed.start_ns - numbers.period_ns) used = &placed.previous;
-  if (used == nullptr || *used == 0 || cost == 0) return granted(numbers, placed, state);
-  *used -= static_cast<std::uint32_t>(std::min<std::uint64_t>(cost, *used));
-  return granted(numbers, placed, state_of(placed));
+  if (used == nullptr || *used == 0 || cost == 0) return window::granted(numbers, placed, state);
+  return window::refund(numbers, placed, *used, cost);
 }
 
 }  // namespace weir::limit

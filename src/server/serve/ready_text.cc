@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/shell_word.h"
 #include "render/text.h"
 #include "weir/version.h"
 
@@ -15,19 +16,6 @@ std::string example_of(const std::string& source) {
   if (source == "path") return "/";
   if (source == "method") return "GET";
   return "example";
-}
-
-// As one word of a POSIX shell.
-std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) {
-    if (c == '\'') {
-      out += "'\\''";
-    } else {
-      out += c;
-    }
-  }
-  return out + "'";
 }
 
 // What a door's addresses begin with.
@@ -84,9 +72,9 @@ std::string try_line(const Address& http, const policy::Model& model, Scheme sch
   const std::string secure = scheme == Scheme::https ? "s" : "";
   // The certificate names the service, not the loopback address that this line tries.
   return "curl -si " + std::string(secure.empty() ? "" : "--insecure ") +
-         (local ? "--unix-socket " + quoted(http.path) + " http" + secure + "://weir"
+         (local ? "--unix-socket " + shell_word(http.path) + " http" + secure + "://weir"
                 : url(http, scheme)) +
-         "/v1/check -d " + quoted(body);
+         "/v1/check -d " + shell_word(body);
 }
 
 std::string ready_text(const ReadyFacts& facts, const policy::Model& model) {
