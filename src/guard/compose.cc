@@ -25,7 +25,7 @@ RuleReport report_of(std::string_view rule, const store::Counter& counter,
                    .key_lo = counter.digest.lo,
                    .identity = counter.identity,
                    .stamp = numbers.stamp,
-                   .units = finding.charged ? counter.cost : 0,
+                   .units = finding.units,
                    .receipt = finding.step.receipt()};
   return report;
 }

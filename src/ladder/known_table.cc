@@ -280,6 +280,7 @@ KnownTable::Spent KnownTable::spend(std::span<const Share> shares, Instant store
     const Counter& counter = *shares[i].counter;
     if (counter.cost == 0 || findings[i].step.outcome != Outcome::allowed) continue;
     findings[i].charged = true;
+    findings[i].units = shares[i].counter->cost;
     if (entries[i] == nullptr) {
       continue;
     }
