@@ -29,6 +29,10 @@ void ShardCounters::write(const ladder::ShardLadder& ladder, render::Exposition&
   out.family("weir_store_unknown_total", Type::counter,
              "Asks that were sent and never had a reply.");
   out.sample({{"shard", kShard}}, read(unknown_));
+  out.family("weir_store_give_backs_total", Type::counter,
+             "Charges of asks that were answered without the store, returned to their counters.");
+  out.sample({{"shard", kShard}, {"result", "done"}}, read(given_back_));
+  out.sample({{"shard", kShard}, {"result", "lost"}}, read(not_given_back_));
   out.family("weir_over_bound_total", Type::counter,
              "Counters found above the bound on the store's return.");
   out.sample({{"shard", kShard}}, read(over_bound_));

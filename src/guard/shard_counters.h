@@ -21,6 +21,9 @@ class ShardCounters {
   void count_opening() noexcept { add(openings_, 1); }
   void count_closing() noexcept { add(closings_, 1); }
   void count_unknown(std::uint64_t asks) noexcept { add(unknown_, asks); }
+  // A charge that came too late to be an answer: returned to its counter, or lost.
+  void count_give_back(bool done) noexcept { add(done ? given_back_ : not_given_back_, 1); }
+  std::uint64_t given_back() const noexcept { return given_back_.load(); }
   void count_over_bound() noexcept { add(over_bound_, 1); }
 
   void write(const ladder::ShardLadder& ladder, render::Exposition& out) const;
@@ -37,6 +40,8 @@ class ShardCounters {
   Counter closings_{0};
   Counter unknown_{0};
   Counter over_bound_{0};
+  Counter given_back_{0};
+  Counter not_given_back_{0};
   std::array<Counter, kErrorClasses> errors_{};
 };
 

@@ -62,7 +62,8 @@ ShardDriver::ShardDriver(Options options, redis::KeySpace keys, redis::Wire& wir
       observer_(observer),
       host_(host),
       ladder_(options_.ladder),
-      client_(options_.client, std::move(keys), wire, clock, *this) {}
+      client_(options_.client, std::move(keys), wire, clock, *this),
+      give_backs_(client_, clock, options_.client.session.hang_after, counters_, *this) {}
 
 ShardDriver::~ShardDriver() {
   stop();
@@ -146,6 +147,7 @@ std::uint64_t ShardDriver::take_flight(SharedAsk& ask) {
   const std::uint64_t token = free_flights_.back();
   free_flights_.pop_back();
   flights_[token]->ask = &ask;
+  flights_[token]->loaded_at = ask.loaded_at;
   return token;
 }
 
@@ -172,9 +174,10 @@ void ShardDriver::send(SharedAsk& ask) {
 void ShardDriver::tell_owed(Flight& flight, const Moment& now) {
   flight.tells = false;
   const std::span<const store::Counter> counters = flight.ask->request.counters;
+  flight.owed.assign(counters.size(), std::nullopt);
+  flight.told.resize(counters.size());
   for (std::size_t i = 0; i < counters.size(); ++i) {
-    flight.owed[i].reset();
-    const std::optional<ladder::OwedUnits> owed = ladder_.known().owed(counters[i], now.store);
+    const std::optional<ladder::OwedUnits> owed = ladder_.known().tell(counters[i], now.store);
     if (!owed) continue;
     flight.tells = true;
     flight.told[i] = *owed;
@@ -190,18 +193,25 @@ void ShardDriver::tell_owed(Flight& flight, const Moment& now) {
 
 void ShardDriver::on_answer(std::uint64_t token, const redis::Answer& answer) {
   Flight& flight = *flights_[token];
-  SharedAsk& ask = *flight.ask;
-  free_flights_.push_back(token);
+  SharedAsk& ask = *std::exchange(flight.ask, nullptr);
+  if (!answer.reply_may_follow) free_flights_.push_back(token);
+  const std::optional<SharedAsk::OwnDecision> own = ask.decided_by_itself();
   if (!answer.decided()) {
     counters_.count_error(*answer.error);
-    decide_without(ask);
+    const Moment now = moment();
+    const LadderVerdict verdict =
+        own ? own->verdict : ladder_.without(ask.request, now, ask.findings());
+    if (answer.reply_may_follow) {
+      note_decided(flight, ask, own ? *own : SharedAsk::OwnDecision{verdict, ask.findings()});
+    }
+    ask.decided(verdict, now.store);
     return;
   }
   learn(ask.request.counters, answer);
-  if (flight.tells) {
-    for (std::size_t i = 0; i < ask.request.counters.size(); ++i) {
-      if (flight.owed[i]) ladder_.known().settled(ask.request.counters[i].digest, flight.told[i]);
-    }
+  settle_told(flight, ask.request.counters);
+  if (own) {
+    note_decided(flight, ask, *own);
+    take_back(flight, ask.request.counters, answer);
   }
   const std::span<store::Finding> findings = ask.findings();
   for (std::size_t i = 0; i < findings.size(); ++i) {
@@ -214,6 +224,46 @@ void ShardDriver::on_answer(std::uint64_t token, const redis::Answer& answer) {
                .retry_after = {},
                .numbers_known = true},
               answer.store_now);
+}
+
+void ShardDriver::settle_told(const Flight& flight, std::span<const store::Counter> counters) {
+  if (!flight.tells) return;
+  for (std::size_t i = 0; i < counters.size(); ++i) {
+    if (flight.owed[i]) ladder_.known().settled(counters[i].digest, flight.told[i]);
+  }
+}
+
+void ShardDriver::note_decided(Flight& flight, const SharedAsk& ask,
+                               const SharedAsk::OwnDecision& own) {
+  const std::span<const store::Counter> counters = ask.request.counters;
+  flight.verdict = own.verdict.verdict;
+  flight.rung = own.verdict.rung;
+  flight.outages.assign(counters.size(), 0);
+  if (flight.verdict != Verdict::allowed || flight.rung != Rung::share) return;
+  for (std::size_t i = 0; i < counters.size(); ++i) {
+    if (own.findings[i].charged) flight.outages[i] = ladder_.known().outage_of(counters[i].digest);
+  }
+}
+
+// The store charged an ask that had been decided without it. Admitted from a part, its units are
+// owed as well, and are owed no longer; refused or limited, they are given back. What `open`
+// admitted stays charged.
+void ShardDriver::take_back(const Flight& flight, std::span<const store::Counter> counters,
+                            const redis::Answer& answer) {
+  charges_.clear();
+  for (std::size_t i = 0; i < counters.size(); ++i) {
+    const store::Finding& found = answer.counters[i].finding;
+    // A drain is of an answer that was given, and right whenever it comes.
+    if (counters[i].op != store::Op::take || !found.charged) continue;
+    const Instant receipt = found.step.receipt();
+    std::uint64_t twice = found.units;
+    if (flight.verdict == Verdict::allowed) {
+      if (flight.outages[i] == 0) continue;
+      twice = ladder_.known().forgive(counters[i], flight.outages[i], receipt, twice);
+    }
+    if (twice > 0) charges_.push_back({counters[i], twice, receipt});
+  }
+  if (!charges_.empty()) give_backs_.give_back(charges_, flight.loaded_at);
 }
 
 void ShardDriver::learn(std::span<const store::Counter> counters, const redis::Answer& answer) {
@@ -243,7 +293,23 @@ void ShardDriver::on_vote(const redis::Vote& vote) {
 }
 
 void ShardDriver::on_late(const redis::LateReply& late) {
-  if (late.answer.decided()) learn(late.counters, late.answer);
+  if ((late.token & GiveBacks::kTokens) != 0) {
+    give_backs_.on_late(late);
+    return;
+  }
+  const Flight& flight = *flights_[late.token];
+  learn(late.counters, late.answer);
+  settle_told(flight, late.counters);
+  take_back(flight, late.counters, late.answer);
+  free_flights_.push_back(late.token);
+}
+
+void ShardDriver::on_lost(std::uint64_t token) {
+  if ((token & GiveBacks::kTokens) != 0) {
+    give_backs_.on_lost(token);
+  } else {
+    free_flights_.push_back(token);
+  }
 }
 
 void ShardDriver::on_report(const redis::StoreReport& report) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -11,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "guard/give_backs.h"
 #include "guard/shard_counters.h"
 #include "guard/shared_ask.h"
 #include "ladder/shard_ladder.h"
@@ -27,7 +27,9 @@ namespace weir::guard {
 // the host bring events, and a simulation brings them as well as an event loop.
 //
 // Threads:     the loop's alone, where nothing else is said.
-class ShardDriver final : private store::redis::ClientEvents, private store::redis::AskHandler {
+class ShardDriver final : private store::redis::ClientEvents,
+                          private store::redis::AskHandler,
+                          private GiveBacks::Listener {
  public:
   // What runs a driver.
   class Host {
@@ -88,19 +90,34 @@ class ShardDriver final : private store::redis::ClientEvents, private store::red
  private:
   // An ask that is at the server, and what it told of what is owed.
   struct Flight {
-    SharedAsk* ask = nullptr;
-    std::array<std::optional<store::redis::Owed>, store::kMaxCounters> owed;
-    std::array<ladder::OwedUnits, store::kMaxCounters> told;
+    SharedAsk* ask = nullptr;  // until it is decided
+    Instant loaded_at{};
+    std::vector<std::optional<store::redis::Owed>> owed;
+    std::vector<ladder::OwedUnits> told;
     bool tells = false;
+    // Once it was decided without the store: how, and under which outages its units are owed (0:
+    // none are).
+    Verdict verdict = Verdict::refused;
+    Rung rung = Rung::policy;
+    std::vector<std::uint64_t> outages;
   };
 
   std::uint64_t take_flight(SharedAsk& ask);
   void tell_owed(Flight& flight, const ladder::Moment& now);
+  void settle_told(const Flight& flight, std::span<const store::Counter> counters);
+  void note_decided(Flight& flight, const SharedAsk& ask, const SharedAsk::OwnDecision& own);
+  void take_back(const Flight& flight, std::span<const store::Counter> counters,
+                 const store::redis::Answer& answer);
   void learn(std::span<const store::Counter> counters, const store::redis::Answer& answer);
 
   void on_answer(std::uint64_t token, const store::redis::Answer& answer) override;
   void on_vote(const store::redis::Vote& vote) override;
   void on_late(const store::redis::LateReply& late) override;
+  void on_lost(std::uint64_t token) override;
+  void on_given_back(std::span<const store::Counter> counters,
+                     const store::redis::Answer& answer) override {
+    learn(counters, answer);
+  }
   void on_unknown(std::uint64_t asks) override { counters_.count_unknown(asks); }
   void on_report(const store::redis::StoreReport& report) override;
   void on_disconnected(const store::redis::ErrorRow& why, std::string_view text) override;
@@ -128,7 +145,9 @@ class ShardDriver final : private store::redis::ClientEvents, private store::red
   bool stopping_ = false;
   std::vector<std::unique_ptr<Flight>> flights_;
   std::vector<std::uint64_t> free_flights_;
+  std::vector<GiveBacks::Charge> charges_;
   store::redis::RedisClient client_;
+  GiveBacks give_backs_;
 };
 
 }  // namespace weir::guard

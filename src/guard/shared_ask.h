@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <span>
 
 #include "ladder/shard_ladder.h"
@@ -17,6 +18,15 @@ class SharedAsk {
   virtual ~SharedAsk() = default;
   // Called exactly once, in the asking thread or in the store's. findings() hold what was found.
   virtual void decided(const ladder::LadderVerdict& verdict, Instant store_now) noexcept = 0;
+
+  // What an asker decided without the store when it would wait no longer.
+  struct OwnDecision {
+    ladder::LadderVerdict verdict;
+    std::span<const store::Finding> findings;
+  };
+  // Comes before decided(), in the store's thread. Absent: the asker still waits, and takes what
+  // decided() brings.
+  virtual std::optional<OwnDecision> decided_by_itself() noexcept { return std::nullopt; }
 
   ladder::LadderRequest request;
   MonoTime answer_by{};  // decided by then, whatever happens

@@ -4,6 +4,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -126,23 +127,39 @@ class WaitedJob final : public Job {
     changed_.notify_one();
   }
 
-  // False: the answer did not come until `until`, and will not be looked at.
-  bool wait_until(MonoTime until) {
+  std::optional<guard::SharedAsk::OwnDecision> decided_by_itself() noexcept override {
+    std::lock_guard lock(mutex_);
+    if (left_) return guard::SharedAsk::OwnDecision{verdict_, own_findings_};
+    coming_ = true;
+    return std::nullopt;
+  }
+
+  // False: the answer did not come until `until`, and will not be looked at. Then `alone` decides,
+  // from the findings it is given.
+  template <class Alone>
+  bool wait_until(MonoTime until, Alone alone) {
     std::unique_lock lock(mutex_);
-    changed_.wait_until(lock, until, [&] { return done_; });
-    left_ = !done_;
-    return done_;
+    changed_.wait_until(lock, until, [&] { return done_ || coming_; });
+    if (coming_) changed_.wait(lock, [&] { return done_; });
+    if (done_) return true;
+    left_ = true;
+    own_findings_.resize(this->request.counters.size());
+    verdict_ = alone(std::span<store::Finding>(own_findings_));
+    return false;
   }
   void hold(std::shared_ptr<WaitedJob> self) { self_ = std::move(self); }
   const ladder::LadderVerdict& verdict() const { return verdict_; }
   Instant store_now() const { return store_now_; }
+  std::span<const store::Finding> own_findings() const { return own_findings_; }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
   std::shared_ptr<WaitedJob> self_;  // until decided()
   bool done_ = false;
+  bool coming_ = false;  // decided() is about to be called
   bool left_ = false;
+  std::vector<store::Finding> own_findings_;
   ladder::LadderVerdict verdict_;
   Instant store_now_{};
 };
@@ -163,13 +180,12 @@ Decision Guard::Impl::decide_shared(PolicyRef policy, const guard::BoundRoute& r
   job->prepare();
   job->hold(job);
   shared_->decide(*job);
-  if (job->wait_until(job->answer_by + kStuckAfter)) {
-    return job->word(job->verdict(), job->store_now(), job->findings());
-  }
-  std::array<store::Finding, store::kMaxCounters> findings;
-  const ladder::LadderVerdict verdict =
-      shared_->decide_without(job->request, {findings.data(), job->plan.count});
-  return job->word(verdict, shared_->moment().store, {findings.data(), job->plan.count});
+  const bool came =
+      job->wait_until(job->answer_by + kStuckAfter, [&](std::span<store::Finding> findings) {
+        return shared_->decide_without(job->request, findings);
+      });
+  if (came) return job->word(job->verdict(), job->store_now(), job->findings());
+  return job->word(job->verdict(), shared_->moment().store, job->own_findings());
 }
 
 void Guard::Impl::decide_async(PolicyRef policy, const guard::BoundRoute& route,
@@ -217,8 +233,9 @@ bool Guard::Impl::carry_out(std::span<const store::Counter> counters) noexcept {
   errand->loaded_at = current_.read()->loaded_at();
   errand->hold(errand);
   shared_->decide(*errand);
-  return errand->wait_until(errand->answer_by + kStuckAfter) &&
-         errand->verdict().rung == Rung::store;
+  return errand->wait_until(errand->answer_by + kStuckAfter, [](std::span<store::Finding>) {
+    return ladder::LadderVerdict{};
+  }) && errand->verdict().rung == Rung::store;
 }
 
 void Guard::Impl::check_async(std::string_view name, const guard::Values& values,

@@ -45,6 +45,7 @@ struct KnownTable::Entry {
   std::int64_t forget_at_ns = 0;  // local spending means nothing from then on
   OwedUnits owed;                 // of the latest outage and window
   std::uint64_t told_units = 0;   // of which the store has been told
+  std::uint64_t sent_units = 0;   // of which it may have been told
   Instant run_off_at{};           // gcra: when all of it has, at the whole's rate
 
   bool pinned(Instant now) const { return spent && now.time_since_epoch().count() < forget_at_ns; }
@@ -118,7 +119,7 @@ struct KnownTable::Entry {
         windowed ? Instant{Nanos(limit::window_at(whole, now).start_ns)} : Instant{};
     if (owed.outage == 0 || owed.window != window) {
       owed = {.outage = next_outage.fetch_add(1, std::memory_order_relaxed), .window = window};
-      told_units = 0;
+      told_units = sent_units = 0;
       run_off_at = Instant{};
     }
     owed.units += units;
@@ -128,12 +129,18 @@ struct KnownTable::Entry {
     }
   }
 
-  void disown(const Numbers& whole, std::uint64_t units) {
-    owed.units -= std::min(owed.units - told_units, units);
+  // Returns how many of the units are owed no more: of what may have been told none can be.
+  std::uint64_t disown(const Numbers& whole, std::uint64_t units) {
+    const std::uint64_t untold = owed.units - std::max(told_units, sent_units);
+    const std::uint64_t lowered = std::min(untold, units);
+    owed.units -= lowered;
     if (whole.algorithm == Algorithm::gcra) {
-      run_off_at -= Nanos(whole.interval_ns * static_cast<std::int64_t>(units));
+      run_off_at -= Nanos(whole.interval_ns * static_cast<std::int64_t>(lowered));
     }
+    return lowered;
   }
+
+  std::optional<OwedUnits> still_owed(const Numbers& whole, Instant now) const;
 
   // Units that this worker has spent and that still count, by its own part's arithmetic.
   std::uint64_t standing(Instant now) const {
@@ -305,42 +312,73 @@ void KnownTable::unspend(std::span<const Share> shares, Instant store_now,
       entry->local =
           limit::refund(entry->part_numbers, entry->local, store_now, counter.cost, receipt).next;
     }
-    entry->disown(*counter.numbers, counter.cost);
+    (void)entry->disown(*counter.numbers, counter.cost);
   }
+}
+
+std::optional<OwedUnits> KnownTable::Entry::still_owed(const Numbers& whole, Instant now) const {
+  if (!spent || owed.units <= told_units) return std::nullopt;
+  OwedUnits still = owed;
+  switch (whole.algorithm) {
+    case Algorithm::gcra: {
+      if (run_off_at <= now) return std::nullopt;
+      const std::int64_t interval = whole.interval_ns;
+      const std::int64_t left = (run_off_at - now).count();
+      still.standing =
+          interval > 0 ? static_cast<std::uint64_t>((left + interval - 1) / interval) : owed.units;
+      still.standing = std::min(still.standing, owed.units);
+      return still;
+    }
+    case Algorithm::fixed_window:
+    case Algorithm::sliding_window:
+      // A window that is over is over for the limit; the ledger has what was used in it.
+      if (Instant{Nanos(limit::window_at(whole, now).start_ns)} != owed.window) return std::nullopt;
+      still.standing = owed.units;
+      return still;
+    case Algorithm::sliding_log:
+      if (!log) return std::nullopt;
+      still.standing = std::min(owed.units, standing(now));
+      if (still.standing == 0) return std::nullopt;
+      return still;
+  }
+  return std::nullopt;
 }
 
 std::optional<OwedUnits> KnownTable::owed(const Counter& counter, Instant store_now) const {
   Slot& slot = slot_of(counter.digest);
   std::lock_guard lock(slot.mutex);
   const Entry* entry = find(slot, counter.digest);
-  if (entry == nullptr || !entry->spent) return std::nullopt;
-  OwedUnits owed = entry->owed;
-  switch (counter.numbers->algorithm) {
-    case Algorithm::gcra: {
-      if (owed.units <= entry->told_units || entry->run_off_at <= store_now) return std::nullopt;
-      const std::int64_t interval = counter.numbers->interval_ns;
-      const std::int64_t left = (entry->run_off_at - store_now).count();
-      owed.standing =
-          interval > 0 ? static_cast<std::uint64_t>((left + interval - 1) / interval) : owed.units;
-      owed.standing = std::min(owed.standing, owed.units);
-      return owed;
-    }
-    case Algorithm::fixed_window:
-    case Algorithm::sliding_window:
-      // A window that is over is over for the limit; the ledger has what was used in it.
-      if (owed.units <= entry->told_units ||
-          Instant{Nanos(limit::window_at(*counter.numbers, store_now).start_ns)} != owed.window) {
-        return std::nullopt;
-      }
-      owed.standing = owed.units;
-      return owed;
-    case Algorithm::sliding_log:
-      if (owed.units <= entry->told_units || !entry->log) return std::nullopt;
-      owed.standing = std::min(owed.units, entry->standing(store_now));
-      if (owed.standing == 0) return std::nullopt;
-      return owed;
+  return entry == nullptr ? std::nullopt : entry->still_owed(*counter.numbers, store_now);
+}
+
+std::optional<OwedUnits> KnownTable::tell(const Counter& counter, Instant store_now) {
+  Slot& slot = slot_of(counter.digest);
+  std::lock_guard lock(slot.mutex);
+  Entry* entry = find(slot, counter.digest);
+  if (entry == nullptr) return std::nullopt;
+  const std::optional<OwedUnits> owed = entry->still_owed(*counter.numbers, store_now);
+  if (owed) entry->sent_units = std::max(entry->sent_units, owed->units);
+  return owed;
+}
+
+std::uint64_t KnownTable::outage_of(const KeyDigest& digest) const {
+  Slot& slot = slot_of(digest);
+  std::lock_guard lock(slot.mutex);
+  const Entry* entry = find(slot, digest);
+  return entry == nullptr ? 0 : entry->owed.outage;
+}
+
+std::uint64_t KnownTable::forgive(const Counter& counter, std::uint64_t outage, Instant receipt,
+                                  std::uint64_t units) {
+  Slot& slot = slot_of(counter.digest);
+  std::lock_guard lock(slot.mutex);
+  Entry* entry = find(slot, counter.digest);
+  // What is owed no more, or was owed for a window that is over, is counted by the charge alone.
+  if (entry == nullptr || entry->owed.outage != outage) return 0;
+  if (entry->owed.window != Instant{} && entry->owed.window != receipt) {
+    return entry->owed.window < receipt ? 0 : units;
   }
-  return std::nullopt;
+  return units - entry->disown(*counter.numbers, units);
 }
 
 void KnownTable::settled(const KeyDigest& digest, const OwedUnits& told) {

@@ -85,8 +85,19 @@ class KnownTable {
   // What the store is to be told with the next ask of this counter; absent where nothing is owed
   // any more.
   std::optional<OwedUnits> owed(const store::Counter& counter, Instant store_now) const;
+  // The same, and from now on it counts as told: forgive() leaves it alone, whatever became of it.
+  std::optional<OwedUnits> tell(const store::Counter& counter, Instant store_now);
   // The store has answered an ask that told it so much.
   void settled(const KeyDigest& digest, const OwedUnits& told);
+
+  // The number of the outage under which the latest spending of this counter is owed; 0: nothing
+  // is.
+  std::uint64_t outage_of(const KeyDigest& digest) const;
+  // The store turned out to have charged `units` that are owed under `outage` too: lowers what is
+  // owed, but never below what it may have been told. Returns how many units remain counted twice.
+  // `receipt` is the charge's.
+  std::uint64_t forgive(const store::Counter& counter, std::uint64_t outage, Instant receipt,
+                        std::uint64_t units);
 
   std::size_t size() const;
   // Units admitted locally that the store has not been told of, over all counters.

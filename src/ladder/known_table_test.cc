@@ -179,6 +179,27 @@ TEST(KnownTable, OwesNothingOfAWindowThatIsOver) {
   EXPECT_FALSE(worker.table().owed(worker.counter(1), at(minutes(1))));
 }
 
+TEST(KnownTable, ForgivesWhatTheStoreChargedButNotWhatItWasTold) {
+  const Numbers whole = numbers(Algorithm::fixed_window, 20);
+  Worker worker(whole, 0, 2);
+  EXPECT_EQ(worker.admitted(5, seconds(1)), 5);
+  KnownTable& table = worker.table();
+  const Counter counter = worker.counter(1);
+  const std::uint64_t outage = table.outage_of(counter.digest);
+  // Of the minute's five the store has charged two: three are owed.
+  EXPECT_EQ(table.forgive(counter, outage, at(seconds(0)), 2), 0U);
+  EXPECT_EQ(table.owed(counter, at(seconds(2)))->units, 3U);
+  // Those are on their way; of two more that it charged, one was admitted since.
+  EXPECT_EQ(table.tell(counter, at(seconds(3)))->units, 3U);
+  EXPECT_EQ(worker.admitted(1, seconds(4)), 1);
+  EXPECT_EQ(table.forgive(counter, outage, at(seconds(0)), 2), 1U);
+  EXPECT_EQ(table.owed(counter, at(seconds(5)))->units, 3U);
+  // A charge in a later window is that window's, and what is owed of an earlier one never told.
+  EXPECT_EQ(table.forgive(counter, outage, at(minutes(1)), 1), 0U);
+  EXPECT_EQ(table.forgive(counter, outage, at(-minutes(1)), 1), 1U);
+  EXPECT_EQ(table.forgive(counter, outage + 1, at(seconds(0)), 1), 0U);
+}
+
 TEST(KnownTable, AGcraOwesOnlyDebtStillStanding) {
   Worker worker(numbers(Algorithm::gcra, 60), 0, 2);  // the whole emits one a second
   (void)worker.admitted(10, seconds(0));

@@ -73,6 +73,9 @@ struct Answer {
   // A script and the C++ that explains it came to different verdicts: a fault of Weir. The
   // script's holds, for it is what was stored.
   bool disagreed = false;
+  // An error, and yet the store may carry the ask out: how it ended follows, by
+  // SessionEvents::on_late() or on_lost().
+  bool reply_may_follow = false;
 
   bool decided() const noexcept { return error == nullptr; }
 };

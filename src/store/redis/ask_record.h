@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "store/redis/ask_codec.h"
@@ -22,8 +24,11 @@ struct RedisSession::AskRecord {
   int attempts = 0;
   bool answered = false;
   bool voted = false;
+  bool detached = false;
+  bool followed = false;  // once detached: its reply was told
   std::vector<Counter> counters;
   std::vector<limit::Numbers> numbers;  // once detached
+  std::string keys;                     // once detached: all of them, one after the other
 
   void begin(std::span<const Counter> asked, const AskOptions& how, AskHandler& who,
              std::uint64_t with_token, MonoTime now) {
@@ -32,17 +37,26 @@ struct RedisSession::AskRecord {
     options = how;
     asked_at = now;
     attempts = 0;
-    answered = voted = false;
+    answered = voted = detached = followed = false;
     counters.assign(asked.begin(), asked.end());
   }
 
   // Whoever asked is answered before the reply came: nothing of theirs is touched from here on.
   void detach() {
+    detached = true;
     numbers.clear();
-    for (const Counter& counter : counters) numbers.push_back(*counter.numbers);
+    keys.clear();
+    for (const Counter& counter : counters) {
+      numbers.push_back(*counter.numbers);
+      keys += counter.key;
+    }
+    std::string_view rest = keys;
     for (std::size_t i = 0; i < counters.size(); ++i) {
+      const std::size_t size = counters[i].key.size();
       counters[i].numbers = &numbers[i];
-      counters[i].rule = counters[i].key = {};
+      counters[i].rule = {};
+      counters[i].key = rest.substr(0, size);
+      rest.remove_prefix(size);
     }
     options.owed = {};
     options.known = {};
@@ -59,6 +73,7 @@ struct RedisSession::AskRecord {
     handler = nullptr;
     counters.clear();
     numbers.clear();
+    keys.clear();
     options = {};
   }
 };

@@ -119,7 +119,9 @@ std::uint32_t RedisSession::take_record() {
 }
 
 void RedisSession::free_record(std::uint32_t index) {
-  records_[index]->clear();
+  AskRecord& record = *records_[index];
+  if (record.detached && !record.followed) events_.on_lost(record.token);
+  record.clear();
   free_records_.push_back(index);
 }
 
@@ -242,6 +244,7 @@ void RedisSession::observe(MonoTime sent_at, MonoTime now, Instant store_now) {
 
 void RedisSession::conclude(AskRecord& record, const Answer& answer, MonoTime) {
   if (record.answered) {
+    record.followed = true;
     events_.on_late({record.token, record.counters, answer});
     return;
   }
@@ -263,6 +266,7 @@ void RedisSession::answer_error(AskRecord& record, const ErrorRow& row, std::str
   answer.error = &row;
   answer.error_text = text;
   answer.latency = now - record.asked_at;
+  answer.reply_may_follow = record.detached;
   record.handler->on_answer(record.token, answer);
 }
 

@@ -47,8 +47,7 @@ struct Vote {
   const ErrorRow* error = nullptr;  // where it failed
 };
 
-// A reply that came after its ask was answered. `counters` have their numbers, identity, digest,
-// cost, op and receipt, but no key.
+// A reply that came after its ask was answered, and decided it. `counters` have all but the rule.
 struct LateReply {
   std::uint64_t token = 0;
   std::span<const Counter> counters;
@@ -61,6 +60,9 @@ class SessionEvents {
   virtual ~SessionEvents() = default;
   virtual void on_vote(const Vote& vote) = 0;
   virtual void on_late(const LateReply& late) = 0;
+  // No on_late() will come for an ask that was answered with `reply_may_follow`: the store refused
+  // it, or the connection is gone.
+  virtual void on_lost(std::uint64_t token) { (void)token; }
   // So many asks that were sent will never have a reply: they may have been counted, or not.
   virtual void on_unknown(std::uint64_t asks) = 0;
   // The self-test has passed, on connecting or as a probe.

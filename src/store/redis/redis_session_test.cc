@@ -31,6 +31,7 @@ class Rope : public AskHandler, public SessionEvents {
     std::string error;  // the row's pattern
     std::vector<CounterReply> counters;
     int times = 0;
+    bool reply_may_follow = false;
   };
 
   MonoTime now() const { return clock.mono(); }
@@ -86,6 +87,7 @@ class Rope : public AskHandler, public SessionEvents {
     got.decided = answer.decided();
     got.allowed = answer.allowed;
     got.error = answer.error != nullptr ? answer.error->pattern : "";
+    got.reply_may_follow = answer.reply_may_follow;
     got.counters.assign(answer.counters.begin(), answer.counters.end());
     EXPECT_FALSE(answer.disagreed);
   }
@@ -93,8 +95,10 @@ class Rope : public AskHandler, public SessionEvents {
   void on_late(const LateReply& reply) override {
     late.push_back(reply.token);
     late_allowed.push_back(reply.answer.allowed);
+    late_key = reply.counters[0].key;
     EXPECT_NE(reply.counters[0].numbers, nullptr);
   }
+  void on_lost(std::uint64_t token) override { lost.push_back(token); }
   void on_unknown(std::uint64_t asks) override { unknown += asks; }
   void on_report(const StoreReport&) override { ++reports; }
   void on_clock_set() override { ++clock_sets; }
@@ -111,6 +115,8 @@ class Rope : public AskHandler, public SessionEvents {
   std::vector<Vote> votes;
   std::vector<std::uint64_t> late;
   std::vector<bool> late_allowed;
+  std::string late_key;
+  std::vector<std::uint64_t> lost;
   std::uint64_t last_token = 0;
   std::uint64_t unknown = 0;
   int reports = 0;
@@ -362,6 +368,41 @@ TEST(RedisSession, ReleasesAllThatWaitWithoutAVote) {
 }
 
 // Every reply that is not one: unavailable, never "under the limit".
+TEST(RedisSession, SaysOnceHowAnAskEndedThatWasAnsweredBefore) {
+  Rope rope;
+  rope.open();
+  Rule rule(1, 100);
+  const std::string key = rule.key;
+  const Counter counter = rule.take();
+  const auto late = rope.ask({&counter, 1}, 5ms);
+  rope.execute();
+  rope.clock.advance(5ms);
+  rope.session.sweep(rope.now());
+  EXPECT_TRUE(rope.answers[late].reply_may_follow);
+  rule.key.assign(rule.key.size(), 'x');  // the asker's memory is its own again
+  rope.deliver();
+  EXPECT_EQ(rope.late, std::vector{late});
+  EXPECT_EQ(rope.late_key, key);
+  EXPECT_TRUE(rope.lost.empty());
+
+  // The store was late, and did nothing; and a connection that ends with a reply outstanding.
+  const auto refused = rope.ask({&counter, 1}, 5ms);
+  rope.clock.advance(6ms);
+  rope.session.sweep(rope.now());
+  rope.exchange();
+  EXPECT_EQ(rope.lost, std::vector{refused});
+  const auto gone = rope.ask({&counter, 1}, 5ms);
+  rope.session.release_waiting(rope.now());
+  EXPECT_TRUE(rope.answers[gone].reply_may_follow);
+  rope.session.closed(row_of(LocalFault::eof), rope.now());
+  EXPECT_EQ(rope.lost, (std::vector{refused, gone}));
+
+  // What was never sent has no reply to come.
+  const auto unsent = rope.ask({&counter, 1});
+  EXPECT_FALSE(rope.answers[unsent].reply_may_follow);
+  EXPECT_EQ(rope.late.size() + rope.lost.size(), 3U);
+}
+
 TEST(RedisSession, TakesNonsenseForAFailure) {
   for (const char* nonsense :
        {"$-1\r\n", ":1\r\n", "+OK\r\n", "$2\r\nOK\r\n", "*0\r\n", "*-1\r\n", "*2\r\n:1\r\n:2\r\n",

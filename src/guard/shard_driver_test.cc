@@ -1,0 +1,272 @@
+#include "guard/shard_driver.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "policy/key.h"
+#include "testing/sim/sim_redis.h"
+
+namespace weir::guard {
+namespace {
+
+using namespace std::chrono_literals;
+using store::Counter;
+using testing::SimLink;
+using testing::SimLoop;
+using testing::SimRedis;
+using testing::SimWire;
+
+constexpr Nanos kDeadline = 20ms;
+
+// One rule with one counter.
+class Rule {
+ public:
+  Rule(Algorithm algorithm, std::uint64_t limit, Nanos period)
+      : numbers_(limit::Numbers::make(
+                     {.algorithm = algorithm, .limit = limit, .period = {.length = period}})
+                     .value()) {
+    std::vector<char> buffer(policy::KeyWriter::kMaxKeyBytes);
+    key_ = std::string(policy::KeyWriter(buffer.data(), 7).view());
+  }
+  Counter counter(std::uint64_t cost) const {
+    return {.numbers = &numbers_,
+            .identity = 7,
+            .digest = {7, 0},  // asks in the first step of recovery
+            .key = key_,
+            .cost = cost,
+            .generation = 1};
+  }
+
+ private:
+  limit::Numbers numbers_;
+  std::string key_;
+};
+
+// A driver of one worker of two, on a simulated server.
+class Rig : private ShardDriver::Host {
+ public:
+  explicit Rig(FailurePolicy policy, const Rule& rule)
+      : redis(loop, 1),
+        policy_(policy),
+        rule_(rule),
+        wire_(loop, redis, link),
+        driver(ShardDriver::Options::of(spec(), 1),
+               store::redis::KeySpace::make("weir", "").value(), wire_, loop, nullptr, *this) {
+    driver.divide(ladder::Division::fixed(2, 0));
+    driver.start();
+    loop.run_for(100ms);
+  }
+  ~Rig() override { driver.stop(); }
+
+  struct Asked : SharedAsk {
+    void decided(const ladder::LadderVerdict& with, Instant) noexcept override {
+      verdict = with;
+      at = rig->loop.mono();
+    }
+    std::optional<OwnDecision> decided_by_itself() noexcept override { return left; }
+    Rig* rig = nullptr;
+    Counter counter;
+    std::optional<ladder::LadderVerdict> verdict;
+    MonoTime at{};
+    std::optional<OwnDecision> left;
+  };
+
+  Asked& ask(std::uint64_t cost = 1) {
+    Asked& asked = *asks_.emplace_back(std::make_unique<Asked>());
+    asked.rig = this;
+    asked.counter = rule_.counter(cost);
+    asked.request = {.counters = {&asked.counter, 1}, .cost = cost, .when_store_fails = policy_};
+    asked.answer_by = loop.mono() + kDeadline;
+    asked.loaded_at = Instant{1s};
+    if (driver.begin(asked)) driver.send(asked);
+    return asked;
+  }
+  // Asks and waits for the answer.
+  Asked& answered(std::uint64_t cost = 1) {
+    Asked& asked = ask(cost);
+    loop.run_for(kDeadline);
+    EXPECT_TRUE(asked.verdict);
+    return asked;
+  }
+  std::uint32_t remaining() {
+    Asked& probe = answered(0);
+    EXPECT_EQ(probe.verdict->rung, Rung::store);
+    return probe.findings()[0].step.remaining;
+  }
+  std::string metrics() {
+    render::Metrics all;
+    all.add_source([this](render::Exposition& out) { driver.write_metrics(out); });
+    std::string text;
+    all.write(text);
+    return text;
+  }
+
+  SimLoop loop;
+  SimRedis redis;
+  SimLink link;
+
+ private:
+  static policy::StoreSpec spec() {
+    policy::StoreSpec spec;
+    spec.deadline = kDeadline;
+    return spec;
+  }
+  void wake_at(MonoTime when) override {
+    loop.at(when, [this, number = ++wake_] {
+      if (number == wake_) driver.on_wake();
+    });
+  }
+
+  FailurePolicy policy_;
+  const Rule& rule_;
+  SimWire wire_;
+  std::uint64_t wake_ = 0;
+  std::vector<std::unique_ptr<Asked>> asks_;
+
+ public:
+  ShardDriver driver;
+};
+
+TEST(ShardDriver, AnswersAtItsDeadlineToTheNanosecond) {
+  const Rule rule(Algorithm::fixed_window, 10, 1h);
+  Rig rig(FailurePolicy::closed, rule);
+  rig.redis.hang();
+  const MonoTime asked_at = rig.loop.mono();
+  Rig::Asked& asked = rig.ask();
+  rig.loop.run_for(1s);
+  ASSERT_TRUE(asked.verdict);
+  EXPECT_EQ(asked.verdict->verdict, Verdict::refused);
+  EXPECT_EQ(asked.at, asked_at + kDeadline);
+}
+
+// The store executes an ask in time, but its reply comes after the deadline.
+TEST(ShardDriver, GivesBackWhatTheStoreChargedForARefusal) {
+  for (const Algorithm algorithm : {Algorithm::fixed_window, Algorithm::sliding_window,
+                                    Algorithm::gcra, Algorithm::sliding_log}) {
+    const Rule rule(algorithm, 10, 1h);
+    Rig rig(FailurePolicy::closed, rule);
+    EXPECT_EQ(rig.answered(2).verdict->verdict, Verdict::allowed);
+    rig.link.cut_down = true;
+    Rig::Asked& asked = rig.answered(5);
+    EXPECT_EQ(asked.verdict->verdict, Verdict::refused);
+    rig.loop.run_for(10ms);
+    rig.link.cut_down = false;
+    rig.redis.mended(rig.link);
+    rig.loop.run_for(10ms);
+    EXPECT_EQ(rig.remaining(), 8U) << static_cast<int>(algorithm);
+    EXPECT_NE(rig.metrics().find("weir_store_give_backs_total{shard=\"0\",result=\"done\"} 1\n"),
+              std::string::npos);
+    // Known as given back, too: the next ask that fits is asked.
+    EXPECT_EQ(rig.answered(8).verdict->verdict, Verdict::allowed);
+  }
+}
+
+TEST(ShardDriver, GivesBackWhenTheBreakerReleasedTheAsks) {
+  const Rule rule(Algorithm::fixed_window, 10, 1h);
+  Rig rig(FailurePolicy::closed, rule);
+  rig.link.cut_down = true;
+  // Five failures open the breaker; the sixth is released with them.
+  for (int i = 0; i < 6; ++i) {
+    rig.ask();
+    rig.loop.run_for(1ms);
+  }
+  rig.loop.run_for(50ms);
+  EXPECT_EQ(rig.driver.ladder().breaker().state(), breaker::ProbeState::open);
+  rig.link.cut_down = false;
+  rig.redis.mended(rig.link);
+  rig.loop.run_for(5s);
+  EXPECT_EQ(rig.remaining(), 10U);
+}
+
+TEST(ShardDriver, CountsAGiveBackThatIsLost) {
+  const Rule rule(Algorithm::fixed_window, 10, 1h);
+  Rig rig(FailurePolicy::closed, rule);
+  rig.link.cut_down = true;
+  EXPECT_EQ(rig.answered(5).verdict->verdict, Verdict::refused);
+  rig.link.cut_down = false;
+  rig.redis.mended(rig.link);
+  rig.loop.run_for(200us);  // the reply is there, and what is given back has left
+  rig.link.cut_up = true;
+  rig.loop.run_for(1ms);
+  rig.redis.reset(rig.link);
+  rig.link.cut_up = false;
+  rig.loop.run_for(5s);
+  const std::string metrics = rig.metrics();
+  const bool lost = metrics.find("result=\"lost\"} 1\n") != std::string::npos;
+  const bool done = metrics.find("result=\"done\"} 1\n") != std::string::npos;
+  EXPECT_NE(lost, done) << metrics;
+  EXPECT_EQ(rig.remaining(), lost ? 5U : 10U);
+}
+
+TEST(ShardDriver, WhatNeverCameIsChargedOnceOrNotAtAll) {
+  const Rule rule(Algorithm::fixed_window, 10, 1h);
+  Rig rig(FailurePolicy::closed, rule);
+  // The server hangs past the deadline: the script finds that it is late, and writes nothing.
+  rig.redis.hang();
+  EXPECT_EQ(rig.answered(5).verdict->verdict, Verdict::refused);
+  rig.loop.run_for(10ms);
+  rig.redis.go_on();
+  rig.loop.run_for(10ms);
+  EXPECT_EQ(rig.remaining(), 10U);
+}
+
+TEST(ShardDriver, ALateChargeLowersWhatIsOwed) {
+  for (const Algorithm algorithm : {Algorithm::fixed_window, Algorithm::gcra}) {
+    const Rule rule(algorithm, 10, 1h);
+    Rig rig(FailurePolicy::bounded, rule);
+    rig.link.cut_down = true;
+    Rig::Asked& asked = rig.answered(3);  // its part is 5
+    EXPECT_EQ(asked.verdict->verdict, Verdict::allowed);
+    EXPECT_EQ(asked.verdict->rung, Rung::share);
+    EXPECT_EQ(rig.driver.ladder().known().owed_units(), 3U);
+    rig.link.cut_down = false;
+    rig.redis.mended(rig.link);
+    rig.loop.run_for(10ms);
+    EXPECT_EQ(rig.driver.ladder().known().owed_units(), 0U);
+    EXPECT_EQ(rig.remaining(), 7U) << static_cast<int>(algorithm);
+    EXPECT_NE(rig.metrics().find("result=\"done\"} 0\n"), std::string::npos);
+  }
+}
+
+// Two are owed and on their way to the store when the late charge of both is heard of: they cannot
+// be taken out of the total any more, and so the charge is given back.
+TEST(ShardDriver, ALateChargeOfWhatWasToldIsGivenBack) {
+  const Rule rule(Algorithm::fixed_window, 10, 1h);
+  Rig rig(FailurePolicy::bounded, rule);
+  rig.link.cut_down = true;
+  EXPECT_EQ(rig.answered(2).verdict->rung, Rung::share);
+  EXPECT_EQ(rig.answered(1).verdict->rung, Rung::share);  // tells of the two
+  rig.link.cut_down = false;
+  rig.redis.mended(rig.link);
+  rig.loop.run_for(20ms);
+  EXPECT_EQ(rig.remaining(), 7U);
+  EXPECT_EQ(rig.driver.ladder().known().owed_units(), 0U);
+}
+
+TEST(ShardDriver, WhatOpenAdmittedStaysCharged) {
+  const Rule rule(Algorithm::fixed_window, 10, 1h);
+  Rig rig(FailurePolicy::open, rule);
+  rig.link.cut_down = true;
+  EXPECT_EQ(rig.answered(4).verdict->rung, Rung::policy);
+  rig.link.cut_down = false;
+  rig.redis.mended(rig.link);
+  rig.loop.run_for(10ms);
+  EXPECT_EQ(rig.remaining(), 6U);
+}
+
+// The asker's patience ended although the reply was in time for the connection.
+TEST(ShardDriver, GivesBackWhatNobodyTook) {
+  const Rule rule(Algorithm::fixed_window, 10, 1h);
+  Rig rig(FailurePolicy::closed, rule);
+  Rig::Asked& asked = rig.ask(5);
+  asked.left = SharedAsk::OwnDecision{};
+  rig.loop.run_for(10ms);
+  EXPECT_EQ(rig.remaining(), 10U);
+}
+
+}  // namespace
+}  // namespace weir::guard

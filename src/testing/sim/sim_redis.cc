@@ -1,0 +1,166 @@
+#include "testing/sim/sim_redis.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace weir::testing {
+
+using store::redis::LocalFault;
+
+// ---- The network
+// -----------------------------------------------------------------------------------
+
+Nanos SimRedis::travel(const SimLink& link) {
+  return link.latency + random_.between(Nanos{0}, link.jitter);
+}
+
+void SimRedis::connect(const ConnectionPtr& connection) {
+  const SimLink& link = *connection->link;
+  // The answer to a SYN that is lost on either way never comes: the client gives up by itself.
+  if (link.cut_up || link.cut_down) return;
+  loop_.after(travel(link) + travel(link), [this, connection] {
+    if (connection->events == nullptr) return;
+    if (!running_) {
+      connection->open = false;
+      std::exchange(connection->events, nullptr)->on_closed(LocalFault::refused);
+      return;
+    }
+    connections_.push_back(connection);
+    connection->events->on_open();
+  });
+}
+
+void SimRedis::send_up(const ConnectionPtr& connection, std::string bytes) {
+  if (connection->link->cut_up) {
+    connection->held_up += bytes;
+    return;
+  }
+  connection->up_free = std::max(connection->up_free, loop_.mono() + travel(*connection->link));
+  loop_.at(connection->up_free,
+           [this, connection, bytes = std::move(bytes)] { arrive(connection, bytes); });
+}
+
+void SimRedis::send_down(const ConnectionPtr& connection, std::string bytes) {
+  if (connection->link->cut_down) {
+    connection->held_down += bytes;
+    return;
+  }
+  connection->down_free = std::max(connection->down_free, loop_.mono() + travel(*connection->link));
+  loop_.at(connection->down_free, [connection, bytes = std::move(bytes)] {
+    if (connection->open && connection->events != nullptr) connection->events->on_bytes(bytes);
+  });
+}
+
+void SimRedis::mended(const SimLink& link) {
+  for (const ConnectionPtr& connection : connections_) {
+    if (connection->link != &link) continue;
+    if (!link.cut_up && !connection->held_up.empty()) {
+      send_up(connection, std::exchange(connection->held_up, {}));
+    }
+    if (!link.cut_down && !connection->held_down.empty()) {
+      send_down(connection, std::exchange(connection->held_down, {}));
+    }
+  }
+}
+
+void SimRedis::close_all(const SimLink* link) {
+  for (const ConnectionPtr& connection : connections_) {
+    if (link != nullptr && connection->link != link) continue;
+    connection->open = false;
+    loop_.after(travel(*connection->link), [connection] {
+      if (connection->events != nullptr) {
+        std::exchange(connection->events, nullptr)->on_closed(LocalFault::reset);
+      }
+    });
+  }
+  std::erase_if(connections_, [](const ConnectionPtr& c) { return !c->open; });
+}
+
+void SimRedis::reset(const SimLink& link) {
+  close_all(&link);
+}
+
+// ---- The server
+// ------------------------------------------------------------------------------------
+
+void SimRedis::go_on() {
+  hung_ = false;
+  const std::vector<ConnectionPtr> all = connections_;
+  for (const ConnectionPtr& connection : all) {
+    if (!connection->unread.empty()) arrive(connection, std::exchange(connection->unread, {}));
+  }
+}
+
+void SimRedis::stop() {
+  running_ = hung_ = false;
+  ++life_;
+  close_all(nullptr);
+}
+
+void SimRedis::start_with(LuaRedis::Keys keys) {
+  if (running_) stop();
+  redis_.restart_with(std::move(keys));
+  running_ = true;
+  busy_until_ = loop_.mono();
+}
+
+void SimRedis::arrive(const ConnectionPtr& connection, std::string_view bytes) {
+  if (!connection->open) return;
+  if (hung_) {
+    connection->unread += bytes;
+    return;
+  }
+  connection->commands.feed(bytes);
+  while (const auto command = connection->commands.next()) {
+    if (work_ == Nanos{0} && busy_until_ <= loop_.mono()) {
+      execute(connection, *command);
+      continue;
+    }
+    busy_until_ = std::max(busy_until_, loop_.mono()) + work_;
+    loop_.at(busy_until_, [this, connection, command = *command, life = life_] {
+      if (life == life_) execute(connection, command);
+    });
+  }
+}
+
+void SimRedis::execute(const ConnectionPtr& connection, const std::vector<std::string>& command) {
+  ++executed_;
+  redis_.set_now(clock());
+  if (on_command) on_command(command);
+  std::string reply = redis_.execute(command);
+  if (connection->open) send_down(connection, std::move(reply));
+}
+
+// ---- The client's end
+// ------------------------------------------------------------------------------
+
+void SimWire::open() {
+  connection_ = std::make_shared<SimRedis::Connection>();
+  connection_->link = &link_;
+  connection_->events = events_;
+  server_.connect(connection_);
+}
+
+void SimWire::close() {
+  if (connection_) connection_->events = nullptr;
+  connection_.reset();
+}
+
+void SimWire::send(std::string& bytes) {
+  if (connection_) server_.send_up(connection_, std::exchange(bytes, {}));
+  bytes.clear();
+}
+
+void SimWire::flush_soon() {
+  loop_.after(Nanos{0}, [this, alive = watch()] {
+    if (!alive.expired() && events_ != nullptr) events_->on_flush();
+  });
+}
+
+void SimWire::wake_at(MonoTime when) {
+  loop_.at(when, [this, number = ++wake_, alive = watch()] {
+    if (!alive.expired() && number == wake_ && events_ != nullptr) events_->on_wake();
+  });
+}
+
+}  // namespace weir::testing

@@ -1,0 +1,128 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/redis/wire.h"
+#include "testing/lua_redis.h"
+#include "testing/resp_commands.h"
+#include "testing/sim/sim_loop.h"
+#include "testing/sim/sim_random.h"
+
+namespace weir::testing {
+
+// The way between one worker and the server, and what is wrong with it.
+struct SimLink {
+  Nanos latency{std::chrono::microseconds(200)};  // one way
+  Nanos jitter{0};                                // up to so much more, each way
+  // A cut way holds what is sent until it is mended, as TCP does.
+  bool cut_up = false;
+  bool cut_down = false;
+};
+
+// A Redis server in simulated time, with the shipped scripts, and the ways to it.
+//
+// It has one thread, as the real one has: what is slow delays all that comes after. What reached it
+// is carried out although the sender has closed the connection since.
+class SimRedis {
+ public:
+  SimRedis(SimLoop& loop, std::uint64_t seed) : loop_(loop), random_(seed) {}
+  SimRedis(const SimRedis&) = delete;
+  SimRedis& operator=(const SimRedis&) = delete;
+
+  // Stops answering, with everything that comes kept, until it goes on.
+  void hang() { hung_ = true; }
+  void go_on();
+  // The process is gone: connections are reset, new ones refused.
+  void stop();
+  // It is there again, with these keys.
+  void start_with(LuaRedis::Keys keys);
+  void start_with_what_it_had() { start_with(redis_.keys()); }
+  bool running() const noexcept { return running_; }
+
+  // Before each command: so much work.
+  void set_work(Nanos work) { work_ = work; }
+  // Its clock, against the loop's.
+  void set_ahead(Nanos ahead) { ahead_ = ahead; }
+  Nanos ahead() const noexcept { return ahead_; }
+  Instant clock() const { return loop_.now() + ahead_; }
+
+  // Everything that is connected through this link is cut off at once, with whatever is on its way.
+  void reset(const SimLink& link);
+  // A cut was mended: what it held goes on.
+  void mended(const SimLink& link);
+
+  LuaRedis& redis() noexcept { return redis_; }
+  std::uint64_t executed() const noexcept { return executed_; }
+  // For each command, before it is carried out.
+  std::function<void(const std::vector<std::string>&)> on_command;
+
+ private:
+  friend class SimWire;
+  struct Connection {
+    SimLink* link = nullptr;
+    store::redis::Wire::Events* events = nullptr;  // null once the client has closed it
+    bool open = true;                              // on the server's side
+    MonoTime up_free{};                            // what is sent later does not arrive before that
+    MonoTime down_free{};
+    std::string held_up;
+    std::string held_down;
+    std::string unread;  // the server hangs
+    RespCommands commands;
+  };
+  using ConnectionPtr = std::shared_ptr<Connection>;
+
+  Nanos travel(const SimLink& link);
+  void connect(const ConnectionPtr& connection);
+  void send_up(const ConnectionPtr& connection, std::string bytes);
+  void send_down(const ConnectionPtr& connection, std::string bytes);
+  void arrive(const ConnectionPtr& connection, std::string_view bytes);
+  void execute(const ConnectionPtr& connection, const std::vector<std::string>& command);
+  void close_all(const SimLink* link);
+
+  SimLoop& loop_;
+  SimRandom random_;
+  LuaRedis redis_;
+  bool running_ = true;
+  bool hung_ = false;
+  Nanos work_{0};
+  Nanos ahead_{0};
+  MonoTime busy_until_{};
+  std::uint64_t executed_ = 0;
+  std::uint64_t life_ = 0;  // counts stops: what was to be carried out then is not
+  std::vector<ConnectionPtr> connections_;
+};
+
+// A client's end of a link.
+class SimWire final : public store::redis::Wire {
+ public:
+  SimWire(SimLoop& loop, SimRedis& server, SimLink& link)
+      : loop_(loop), server_(server), link_(link), alive_(std::make_shared<bool>(true)) {}
+  ~SimWire() override { close(); }
+
+  void bind(Events* events) override { events_ = events; }
+  void open() override;
+  void close() override;
+  void send(std::string& bytes) override;
+  void flush_soon() override;
+  void wake_at(MonoTime when) override;
+
+ private:
+  SimLoop& loop_;
+  SimRedis& server_;
+  SimLink& link_;
+  std::weak_ptr<bool> watch() const { return alive_; }
+
+  Events* events_ = nullptr;
+  SimRedis::ConnectionPtr connection_;
+  std::uint64_t wake_ = 0;
+  std::shared_ptr<bool> alive_;
+};
+
+}  // namespace weir::testing
