@@ -10,9 +10,10 @@ RuleReport report_of(std::string_view rule, const store::Counter& counter,
   const bool fits = finding.step.outcome == limit::Outcome::allowed;
   RuleReport report;
   report.rule = rule;
-  report.limit = numbers.limit;
+  // What remains is told beside the limit that it is of.
+  report.limit = finding.newer ? finding.newer->limit : numbers.limit;
   report.period = Nanos(numbers.period_ns);
-  report.burst = numbers.burst;
+  report.burst = finding.newer ? finding.newer->burst : numbers.burst;
   report.fits = fits;
   report.never_fits = finding.step.outcome == limit::Outcome::never_fits;
   report.shadow = counter.shadow;

@@ -40,6 +40,7 @@ DescriptorStatus status_of(const DomainPlan::Met& met, const DomainPlan& plan,
                                    .requests_per_unit = met.limit->limit->requests_per_unit,
                                    .unit = met.limit->unit,
                                    .name = met.limit->name};
+  if (finding.newer) status.limit->requests_per_unit = finding.newer->limit;
   status.remaining = over ? 0 : finding.step.remaining;
   status.until_reset = until_reset(counter, finding, now);
   return status;

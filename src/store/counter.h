@@ -50,6 +50,12 @@ struct Finding {
   bool remaining_known = true;
   bool retry_known = true;
   bool reset_known = true;
+  // Where it was decided under the numbers of a newer load than the counter's: those.
+  struct Newer {
+    std::uint32_t limit = 0;
+    std::uint32_t burst = 0;
+  };
+  std::optional<Newer> newer = std::nullopt;
 };
 
 }  // namespace weir::store

@@ -80,7 +80,7 @@ bool FakeRedis::answer(int socket, const std::vector<std::string>& command) {
     ++commands_[command.front()];
     if (script_) say = script_(command);
     if (!say) {
-      redis_.set_now(Clock::real().now());
+      redis_.set_now(Clock::real().now() + Nanos{ahead_.load()});
       say = Say{redis_.execute(command)};
     }
   }

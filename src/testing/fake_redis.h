@@ -40,6 +40,8 @@ class FakeRedis {
   // Says this to every command of that name.
   void always(const std::string& name, Say say);
   void behave();  // from now on as a LuaRedis again
+  // Its clock is so far ahead of the machine's from now on; behind where it is negative.
+  void set_clock_ahead(Nanos by) noexcept { ahead_ = by.count(); }
 
   std::uint64_t connections() const noexcept { return connections_.load(); }
   std::uint64_t commands(const std::string& name) const;
@@ -52,6 +54,7 @@ class FakeRedis {
   int stop_pipe_[2] = {-1, -1};
   std::uint16_t port_ = 0;
   std::atomic<std::uint64_t> connections_{0};
+  std::atomic<std::int64_t> ahead_{0};
   mutable std::mutex mutex_;
   Script script_;
   LuaRedis redis_;

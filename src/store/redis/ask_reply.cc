@@ -244,6 +244,7 @@ bool decode_report(std::string_view bytes, const Counter& counter, bool allowed,
   log.numbers = &reply.numbers;
   const bool agreed = is_log ? explain_log(counter, allowed, flags, log, reply)
                              : explain_state(counter, allowed, flags, now, reply);
+  if (reply.newer_numbers) reply.finding.newer = {reply.numbers.limit, reply.numbers.burst};
   disagreed = disagreed || !agreed;
   return true;
 }
