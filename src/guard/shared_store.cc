@@ -43,10 +43,21 @@ Result<std::string> read_password(const std::string& path) {
   return line;
 }
 
-redis::Endpoint endpoint_of(const policy::StoreUrl& url) {
-  if (url.kind == policy::StoreKind::unix_socket)
-    return {.host = {}, .port = 0, .unix_path = url.path};
-  return {.host = url.hosts.front().host, .port = url.hosts.front().port, .unix_path = {}};
+redis::Endpoint endpoint_of(const policy::StoreSpec& spec, const policy::StoreUrl& url) {
+  if (url.kind == policy::StoreKind::unix_socket) {
+    return {.host = {}, .port = 0, .unix_path = url.path, .tls = {}};
+  }
+  const policy::StoreHost& host = url.hosts.front();
+  redis::Endpoint endpoint{.host = host.host, .port = host.port, .unix_path = {}, .tls = {}};
+  if (url.tls) {
+    const policy::StoreSpec::Tls tls = spec.tls.value_or(policy::StoreSpec::Tls{});
+    endpoint.tls =
+        redis::TlsFiles{.ca = tls.ca,
+                        .cert = tls.cert,
+                        .key = tls.key,
+                        .server_name = tls.server_name.empty() ? host.host : tls.server_name};
+  }
+  return endpoint;
 }
 
 std::function<Result<redis::Credentials>()> credentials_of(const policy::StoreSpec& spec,
@@ -75,7 +86,7 @@ class ThreadedStore final : public SharedStore, private ShardDriver::Host {
                 Clock& clock, render::Metrics& metrics, Observer* observer)
       : metrics_(metrics),
         timer_(io_),
-        wire_(io_, endpoint_of(url)),
+        wire_(io_, endpoint_of(spec, url)),
         driver_(driver_options(spec, url), std::move(keys), wire_, clock, observer, *this) {
     if (spec.workers.of)
       driver_.divide(ladder::Division::fixed(*spec.workers.of, spec.workers.index));
@@ -209,6 +220,10 @@ Result<std::unique_ptr<SharedStore>> SharedStore::open(const policy::Model& mode
   if (!keys) return keys.error();
   if (!spec.password_file.empty()) {
     if (auto read = read_password(spec.password_file); !read) return read.error();
+  }
+  // Files that cannot be used are no fault of the store's, and are said at once.
+  if (const redis::Endpoint endpoint = endpoint_of(spec, url); endpoint.tls) {
+    if (auto begun = redis::TlsSession::begin(*endpoint.tls); !begun) return begun.error();
   }
   auto store =
       std::make_unique<ThreadedStore>(spec, url, std::move(*keys), clock, metrics, observer);

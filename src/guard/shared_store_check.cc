@@ -35,11 +35,10 @@ Result<void> SharedStore::check(const policy::Model& model) {
   const policy::StoreSpec& spec = model.store;
   const auto url = policy::parse_store_url(spec.url);
   if (!url) return url.error();
-  if (url->tls)
-    return not_here("TLS to the store is not in this release; allowed: redis://, redis+unix://");
   if (url->kind != policy::StoreKind::redis && url->kind != policy::StoreKind::unix_socket) {
     return not_here(
-        "Sentinel and Cluster are not in this release; allowed: memory:, redis://, redis+unix://");
+        "Sentinel and Cluster are not in this release; allowed: memory:, redis://, rediss://, "
+        "redis+unix://");
   }
   if (spec.fallback_url)
     return not_here("a fallback store is not in this release; take `fallback` out");

@@ -23,8 +23,8 @@
 #include "grpc/health/v1/health.pb.h"
 #include "server/grpc/grpc_door.h"
 #include "server/lane.h"
-#include "server/tls/test_certificate.h"
 #include "server/tls/tls_transport.h"
+#include "testing/test_certificate.h"
 
 namespace weir::server {
 namespace {
@@ -262,8 +262,8 @@ TEST_F(GrpcClients, GrpcppsHealthCheckAndWatchFollowReadiness) {
 }
 
 TEST_F(GrpcClients, GrpcppSpeaksTlsWithCertificatesOnBothSides) {
-  const TestCertificate root("root");
-  const TestCertificate own("client", &root);
+  const testing::TestCertificate root("root");
+  const testing::TestCertificate own("client", &root);
   const auto cert = folder / "cert.pem";
   const auto key = folder / "key.pem";
   root.write(cert, key);

@@ -12,7 +12,7 @@
 
 #include "server/listener.h"
 #include "server/serve/served_process.h"
-#include "server/tls/test_certificate.h"
+#include "testing/test_certificate.h"
 
 namespace weir::server {
 namespace {
@@ -66,7 +66,7 @@ TEST(Serve, AnswersGrpcOnItsOwnPort) {
 
 class ServeTlsFiles {
  public:
-  explicit ServeTlsFiles(const TestCertificate& root) : folder_(::testing::TempDir()) {
+  explicit ServeTlsFiles(const testing::TestCertificate& root) : folder_(::testing::TempDir()) {
     folder_ /= "weir_serve_tls_" + std::to_string(::getpid());
     std::filesystem::create_directories(folder_);
     root.write(cert(), key());
@@ -82,7 +82,7 @@ class ServeTlsFiles {
 };
 
 TEST(Serve, SpeaksTlsWhereItIsTold) {
-  const TestCertificate root("weir");
+  const testing::TestCertificate root("weir");
   const ServeTlsFiles files(root);
   ServedProcess weir(kPolicy, [&](ServeOptions& options) {
     options.grpc = "127.0.0.1:0";

@@ -13,8 +13,8 @@
 
 #include "server/door.h"
 #include "server/lane.h"
-#include "server/tls/test_certificate.h"
 #include "server/tls/tls_transport.h"
+#include "testing/test_certificate.h"
 
 namespace weir::server {
 namespace {
@@ -83,7 +83,7 @@ class Client {
   SSL_CTX* context() { return context_; }
   int fd() const { return fd_; }
   // Trusts `root` alone, and shows `own` where one is given.
-  bool connect(const TestCertificate& root, const TestCertificate* own = nullptr,
+  bool connect(const testing::TestCertificate& root, const testing::TestCertificate* own = nullptr,
                std::string_view alpn = {}) {
     X509_STORE_add_cert(SSL_CTX_get_cert_store(context_), root.certificate());
     SSL_CTX_set_verify(context_, SSL_VERIFY_PEER, nullptr);
@@ -161,7 +161,7 @@ class Tls : public testing::Test {
   }
 
   std::filesystem::path folder;
-  TestCertificate root{"root"};
+  testing::TestCertificate root{"root"};
   TlsOptions options;
   std::unique_ptr<TlsTransport> transport;
   std::optional<std::string> last_reload;
@@ -211,16 +211,17 @@ TEST_F(Tls, AgreesOnAProtocolOrTurnsAway) {
 }
 
 TEST_F(Tls, AsksForAClientCertificateWhereTheyAreWanted) {
-  const TestCertificate clients("clients");
+  const testing::TestCertificate clients("clients");
   options.client_ca_file = folder / "clients.pem";
   clients.write(options.client_ca_file, folder / "clients.key");
   serve();
-  const TestCertificate good("good", &clients);
+  const testing::TestCertificate good("good", &clients);
   Client welcome(port);
   ASSERT_TRUE(welcome.connect(root, &good));
   EXPECT_TRUE(welcome.usable());
-  const TestCertificate stranger("stranger");
-  for (const TestCertificate* shown : {static_cast<const TestCertificate*>(nullptr), &stranger}) {
+  const testing::TestCertificate stranger("stranger");
+  for (const testing::TestCertificate* shown :
+       {static_cast<const testing::TestCertificate*>(nullptr), &stranger}) {
     Client client(port);
     EXPECT_FALSE(client.connect(root, shown) && client.usable());
   }
@@ -246,7 +247,7 @@ TEST_F(Tls, TakesRenewedFilesForNewConnections) {
   serve();
   Client before(port);
   ASSERT_TRUE(before.connect(root));
-  const TestCertificate renewed("renewed");
+  const testing::TestCertificate renewed("renewed");
   renewed.write(options.cert_file, options.key_file);
   transport->refresh();
   EXPECT_EQ(transport->reloads(), 1U);
@@ -262,7 +263,7 @@ TEST_F(Tls, TakesRenewedFilesForNewConnections) {
 
 TEST_F(Tls, KeepsTheLastGoodFiles) {
   serve();
-  const TestCertificate other("other");
+  const testing::TestCertificate other("other");
   other.write(options.cert_file, folder / "other.key");  // the key has not followed yet
   transport->refresh();
   EXPECT_EQ(transport->reloads(), 0U);
@@ -280,7 +281,7 @@ TEST_F(Tls, KeepsTheLastGoodFiles) {
 
 TEST_F(Tls, LooksAtItsFilesWhenConnectionsCome) {
   serve();
-  const TestCertificate renewed("renewed");
+  const testing::TestCertificate renewed("renewed");
   renewed.write(options.cert_file, options.key_file);
   const auto deadline = std::chrono::steady_clock::now() + 20s;
   bool seen = false;

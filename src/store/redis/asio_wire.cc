@@ -57,11 +57,13 @@ struct AsioWire::Impl : std::enable_shared_from_this<Impl> {
   std::string backlog;
   bool writing = false;
   std::array<char, kReadBytes> input;
+  std::unique_ptr<TlsSession> tls;
+  std::string plain;  // what came over `tls`
 
-  void closed(std::uint64_t of, LocalFault why) {
+  void closed(std::uint64_t of, LocalFault why, std::string_view text = {}) {
     if (of != connection || events == nullptr) return;
     drop();
-    events->on_closed(why);
+    events->on_closed(why, text);
   }
 
   void drop() {
@@ -71,6 +73,7 @@ struct AsioWire::Impl : std::enable_shared_from_this<Impl> {
     resolver.cancel();
     backlog.clear();
     writing = false;
+    tls.reset();
   }
 
   void open() {
@@ -131,8 +134,40 @@ struct AsioWire::Impl : std::enable_shared_from_this<Impl> {
       socket.set_option(asio::ip::tcp::no_delay(true), ignored);
       socket.set_option(asio::socket_base::keep_alive(true), ignored);
     }
-    events->on_open();
+    if (endpoint.tls) {
+      begin_tls(of);
+    } else {
+      events->on_open();
+    }
     if (of == connection) read(of);
+  }
+
+  void begin_tls(std::uint64_t of) {
+    auto begun = TlsSession::begin(*endpoint.tls);
+    if (!begun) {
+      closed(of, LocalFault::tls, begun.error().message);
+      return;
+    }
+    tls = std::move(*begun);
+    send_out(tls->output());
+  }
+
+  // What came over TLS: the handshake's end is the connection's beginning.
+  void received_tls(std::uint64_t of, std::string_view bytes) {
+    const bool was_open = tls->state() == TlsSession::State::open;
+    plain.clear();
+    const TlsSession::State state = tls->received(bytes, plain);
+    send_out(tls->output());
+    if (state == TlsSession::State::failed) {
+      closed(of, LocalFault::tls, std::string(tls->problem()));
+      return;
+    }
+    if (!was_open && state != TlsSession::State::handshake) {
+      events->on_open();
+      if (of != connection) return;
+    }
+    if (!plain.empty()) events->on_bytes(plain);
+    if (of == connection && state == TlsSession::State::ended) closed(of, LocalFault::eof);
   }
 
   void read(std::uint64_t of) {
@@ -143,12 +178,27 @@ struct AsioWire::Impl : std::enable_shared_from_this<Impl> {
         self->closed(of, fault_of(error));
         return;
       }
-      self->events->on_bytes({self->input.data(), size});
+      if (self->tls) {
+        self->received_tls(of, {self->input.data(), size});
+      } else {
+        self->events->on_bytes({self->input.data(), size});
+      }
       if (of == self->connection) self->read(of);
     });
   }
 
   void send(std::string& bytes) {
+    if (!tls) return send_out(bytes);
+    if (tls->state() == TlsSession::State::open) tls->send(bytes);
+    bytes.clear();
+    send_out(tls->output());
+    if (tls->state() != TlsSession::State::failed) return;
+    asio::post(io, [self = shared_from_this(), of = connection, why = tls->problem()] {
+      self->closed(of, LocalFault::tls, why);
+    });
+  }
+
+  void send_out(std::string& bytes) {
     if (!socket.is_open()) {
       bytes.clear();
       return;

@@ -109,8 +109,8 @@ void RedisClient::after_input(MonoTime now) {
   arm(now);
 }
 
-void RedisClient::on_closed(LocalFault why) {
-  lose(row_of(why), {}, clock_.mono());
+void RedisClient::on_closed(LocalFault why, std::string_view text) {
+  lose(row_of(why), std::string(text), clock_.mono());
 }
 
 // The connection, or the attempt at one, is over: the next one is due after a while, or almost at

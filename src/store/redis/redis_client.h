@@ -78,7 +78,7 @@ class RedisClient final : private Wire::Events {
 
   void on_open() override;
   void on_bytes(std::string_view bytes) override;
-  void on_closed(LocalFault why) override;
+  void on_closed(LocalFault why, std::string_view text) override;
   void on_flush() override;
   void on_wake() override;
 

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "store/redis/error_class.h"
+#include "store/redis/tls_session.h"
 #include "weir/clock.h"
 
 namespace weir::store::redis {
@@ -13,7 +15,8 @@ namespace weir::store::redis {
 struct Endpoint {
   std::string host;  // a name or an address
   std::uint16_t port = 6379;
-  std::string unix_path;  // not empty: this, and no host
+  std::string unix_path;        // not empty: this, and no host
+  std::optional<TlsFiles> tls;  // read again at each connection
 };
 
 // The way to one server and back, and the passing of time: what a RedisClient needs of the world.
@@ -29,7 +32,8 @@ class Wire {
     virtual void on_open() = 0;
     virtual void on_bytes(std::string_view bytes) = 0;
     // The connection, or the attempt at one, is over.
-    virtual void on_closed(LocalFault why) = 0;
+    // `text` says more where there is more to say.
+    virtual void on_closed(LocalFault why, std::string_view text = {}) = 0;
     // The end of the turn of the loop in which flush_soon() was called.
     virtual void on_flush() = 0;
     // The time of wake_at() has come.

@@ -1,6 +1,6 @@
 #pragma once
 
-// For tests only: certificates made on the spot.
+// Certificates made on the spot.
 
 #include <openssl/evp.h>
 #include <openssl/pem.h>
@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-namespace weir::server {
+namespace weir::testing {
 
 // A certificate for localhost and 127.0.0.1 with its key; signed by itself, or by another one.
 class TestCertificate {
@@ -65,4 +65,4 @@ class TestCertificate {
   X509* certificate_;
 };
 
-}  // namespace weir::server
+}  // namespace weir::testing

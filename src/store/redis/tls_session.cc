@@ -1,0 +1,152 @@
+#include "store/redis/tls_session.h"
+
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+
+namespace weir::store::redis {
+namespace {
+
+// What OpenSSL complains of, taken out of its queue so that nobody else finds it there.
+std::string complaint() {
+  const unsigned long code = ERR_peek_last_error();
+  ERR_clear_error();
+  const char* const reason = code == 0 ? nullptr : ERR_reason_error_string(code);
+  return reason == nullptr ? "unknown reason" : reason;
+}
+
+Error bad_file(const char* field, const std::string& file, const std::string& problem) {
+  return Error{ErrorCode::invalid_argument,
+               std::string("store.tls.") + field + ": " + file + ": " + problem};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TlsSession>> TlsSession::begin(const TlsFiles& files) {
+  ERR_clear_error();
+  std::unique_ptr<TlsSession> session(new TlsSession);
+  if (auto ready = session->set_up(files); !ready) return ready.error();
+  std::string nothing;
+  session->advance(nothing);
+  return session;
+}
+
+Result<void> TlsSession::set_up(const TlsFiles& files) {
+  context_ = SSL_CTX_new(TLS_client_method());
+  if (context_ == nullptr) return Error{ErrorCode::internal, "store.tls: " + complaint()};
+  SSL_CTX_set_min_proto_version(context_, TLS1_2_VERSION);
+  SSL_CTX_set_options(context_, SSL_OP_NO_RENEGOTIATION);
+  SSL_CTX_set_verify(context_, SSL_VERIFY_PEER, nullptr);
+  if (files.ca.empty()) {
+    SSL_CTX_set_default_verify_paths(context_);
+  } else if (SSL_CTX_load_verify_locations(context_, files.ca.c_str(), nullptr) != 1) {
+    return bad_file("ca", files.ca, "no certificate could be read (" + complaint() + ")");
+  }
+  if (!files.cert.empty()) {
+    if (SSL_CTX_use_certificate_chain_file(context_, files.cert.c_str()) != 1) {
+      return bad_file("cert", files.cert, "no certificate could be read (" + complaint() + ")");
+    }
+    if (SSL_CTX_use_PrivateKey_file(context_, files.key.c_str(), SSL_FILETYPE_PEM) != 1) {
+      return bad_file("key", files.key, "no key of this certificate (" + complaint() + ")");
+    }
+  }
+  ssl_ = SSL_new(context_);
+  in_ = BIO_new(BIO_s_mem());
+  out_ = BIO_new(BIO_s_mem());
+  if (ssl_ == nullptr || in_ == nullptr || out_ == nullptr) {
+    return Error{ErrorCode::resource_exhausted, "store.tls: out of memory"};
+  }
+  SSL_set_bio(ssl_, in_, out_);
+  SSL_set_connect_state(ssl_);
+  X509_VERIFY_PARAM* const expected = SSL_get0_param(ssl_);
+  // An address is looked for among the certificate's addresses, and is no name to ask for.
+  if (X509_VERIFY_PARAM_set1_ip_asc(expected, files.server_name.c_str()) == 1) return {};
+  X509_VERIFY_PARAM_set_hostflags(expected, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+  if (X509_VERIFY_PARAM_set1_host(expected, files.server_name.c_str(), 0) != 1 ||
+      SSL_set_tlsext_host_name(ssl_, files.server_name.c_str()) != 1) {
+    return Error{ErrorCode::invalid_argument,
+                 "store.tls.server_name: '" + files.server_name + "' is no name or address"};
+  }
+  return {};
+}
+
+TlsSession::~TlsSession() {
+  // Until they are the session's, the two are ours.
+  if (ssl_ == nullptr || SSL_get_rbio(ssl_) == nullptr) {
+    BIO_free(in_);
+    BIO_free(out_);
+  }
+  SSL_free(ssl_);
+  SSL_CTX_free(context_);
+}
+
+TlsSession::State TlsSession::received(std::string_view bytes, std::string& plain) {
+  while (!bytes.empty() && state_ != State::failed && state_ != State::ended) {
+    const auto size = static_cast<int>(std::min<std::size_t>(bytes.size(), INT_MAX));
+    const int taken = BIO_write(in_, bytes.data(), size);
+    if (taken <= 0) return fail();
+    bytes.remove_prefix(static_cast<std::size_t>(taken));
+    advance(plain);
+  }
+  return state_;
+}
+
+TlsSession::State TlsSession::send(std::string_view plain) {
+  while (!plain.empty() && state_ == State::open) {
+    std::size_t written = 0;
+    if (SSL_write_ex(ssl_, plain.data(), plain.size(), &written) != 1) return fail();
+    plain.remove_prefix(written);
+  }
+  collect();
+  return state_;
+}
+
+TlsSession::State TlsSession::advance(std::string& plain) {
+  if (state_ == State::handshake) {
+    const int done = SSL_do_handshake(ssl_);
+    collect();
+    if (done != 1) {
+      return SSL_get_error(ssl_, done) == SSL_ERROR_WANT_READ ? state_ : fail();
+    }
+    state_ = State::open;
+  }
+  std::array<char, 16 * 1024> read;
+  for (;;) {
+    std::size_t size = 0;
+    const int done = SSL_read_ex(ssl_, read.data(), read.size(), &size);
+    if (done == 1) {
+      plain.append(read.data(), size);
+      continue;
+    }
+    const int error = SSL_get_error(ssl_, done);
+    collect();
+    if (error == SSL_ERROR_WANT_READ) return state_;
+    if (error == SSL_ERROR_ZERO_RETURN) return state_ = State::ended;
+    return fail();
+  }
+}
+
+TlsSession::State TlsSession::fail() {
+  const long verified = SSL_get_verify_result(ssl_);
+  problem_ = verified != X509_V_OK ? std::string("the server's certificate: ") +
+                                         X509_verify_cert_error_string(verified)
+                                   : complaint();
+  ERR_clear_error();
+  collect();  // the alert that says so
+  return state_ = State::failed;
+}
+
+void TlsSession::collect() {
+  char* bytes = nullptr;
+  const long size = BIO_get_mem_data(out_, &bytes);
+  if (size <= 0) return;
+  output_.append(bytes, static_cast<std::size_t>(size));
+  BIO_reset(out_);
+}
+
+}  // namespace weir::store::redis
