@@ -20,9 +20,16 @@ BoundPolicy::BoundPolicy(Policy policy, std::uint64_t generation, NamePool& name
                      .ceiling = route.ceiling ? ceilings.of(route.name) : nullptr};
     for (const policy::Rule& rule : route.rules) {
       bound.rules.push_back({&rule, names.keep(rule.name), rule.shadow || route.shadow});
-      by_identity_.emplace(rule.identity, &rule);
+      by_identity_[rule.identity].push_back(&rule);
     }
     routes_.push_back(std::move(bound));
+  }
+  for (const policy::Domain& domain : model().domains) {
+    for (const policy::DomainScope& scope : domain.scopes) {
+      for (const policy::Rule& rule : scope.route.rules) {
+        by_identity_[rule.identity].push_back(&rule);
+      }
+    }
   }
   if (!model().default_route.empty()) {
     const auto found = model().matcher->by_name(model().default_route);
@@ -39,11 +46,13 @@ const limit::Numbers* BoundPolicy::numbers_of(std::uint64_t identity,
                                               std::uint32_t stamp) const noexcept {
   const auto found = by_identity_.find(identity);
   if (found == by_identity_.end()) return nullptr;
-  const policy::Rule& rule = *found->second;
-  for (const auto& [value, numbers] : rule.overrides) {
-    if (numbers.stamp == stamp) return &numbers;
+  for (const policy::Rule* rule : found->second) {
+    if (rule->numbers.stamp == stamp) return &rule->numbers;
+    for (const auto& [value, numbers] : rule->overrides) {
+      if (numbers.stamp == stamp) return &numbers;
+    }
   }
-  return &rule.numbers;
+  return &found->second.front()->numbers;
 }
 
 }  // namespace weir::guard

@@ -57,7 +57,8 @@ class BoundPolicy {
   const BoundDomains& domains() const noexcept { return domains_; }
 
   // The numbers that a charge was made under, or, where a reload replaced them, those its rule has
-  // now; null where the rule is gone.
+  // now; null where the rule is gone. Rules of a domain share an identity where they differ in
+  // their value alone: then the stamp tells them apart.
   const limit::Numbers* numbers_of(std::uint64_t identity, std::uint32_t stamp) const noexcept;
 
  private:
@@ -67,7 +68,7 @@ class BoundPolicy {
   std::vector<BoundRoute> routes_;
   BoundDomains domains_;
   const BoundRoute* default_ = nullptr;
-  std::unordered_map<std::uint64_t, const policy::Rule*> by_identity_;
+  std::unordered_map<std::uint64_t, std::vector<const policy::Rule*>> by_identity_;
 };
 
 }  // namespace weir::guard

@@ -600,5 +600,80 @@ TEST_F(DomainLimiterTest, AReloadKeepsWhatIsUsed) {
   EXPECT_EQ(passed, 3);
 }
 
+// "user" and "user: vip" are the same way to a counter, so they share an identity.
+TEST_F(DomainLimiterTest, ARefundIsReckonedInTheNumbersItWasChargedUnder) {
+  World world(R"(
+domain: d
+descriptors:
+  - key: user
+    rate_limit: {unit: minute, requests_per_unit: 2, algorithm: gcra}
+  - key: user
+    value: vip
+    rate_limit: {unit: minute, requests_per_unit: 600, algorithm: gcra}
+)",
+              clock);
+  // One unit of the bare key's rule is worth 300 of the other's.
+  const RateLimitAnswer vip = world.ask({{"user", "vip"}}, 600);
+  ASSERT_TRUE(vip.decision.allowed());
+  ASSERT_TRUE(world.guard().refund(vip.decision));
+  EXPECT_EQ(world.ask({{"user", "vip"}}, 0).statuses.at(0).remaining, 600);
+  const RateLimitAnswer first = world.ask({{"user", "a"}});
+  EXPECT_TRUE(world.passes({{"user", "a"}}));
+  ASSERT_TRUE(world.guard().refund(first.decision));
+  EXPECT_TRUE(world.passes({{"user", "a"}}));
+  EXPECT_FALSE(world.passes({{"user", "a"}}));
+}
+
+TEST_F(DomainLimiterTest, ADescriptorsHitsComeBeforeThoseOfTheRequest) {
+  World world(R"(
+domain: d
+descriptors:
+  - key: a
+    rate_limit: {unit: minute, requests_per_unit: 10}
+  - key: b
+    rate_limit: {unit: minute, requests_per_unit: 10}
+  - key: c
+    rate_limit: {unit: minute, requests_per_unit: 10}
+)",
+              clock);
+  const RateLimitAnswer answer =
+      world.ask({{{{"a", "x"}}}, {{{"b", "x"}}, 0}, {{{"c", "x"}}, 2}}, 4);
+  EXPECT_EQ(answer.statuses.at(0).remaining, 6);
+  EXPECT_EQ(answer.statuses.at(1).remaining, 10);
+  EXPECT_EQ(answer.statuses.at(2).remaining, 8);
+  EXPECT_EQ(answer.decision.cost, 4);
+}
+
+// A probe beside a descriptor that is charged: it never writes, and denies where it would.
+TEST_F(DomainLimiterTest, AProbeOfAnExhaustedDescriptorDeniesAndChargesNobody) {
+  World world(R"(
+domain: d
+descriptors:
+  - key: a
+    rate_limit: {unit: minute, requests_per_unit: 10}
+  - key: b
+    rate_limit: {unit: minute, requests_per_unit: 1}
+)",
+              clock);
+  ASSERT_TRUE(world.passes({{"b", "x"}}));
+  for (int i = 0; i < 100; ++i) {
+    const RateLimitAnswer answer = world.ask({{{{"a", "x"}}}, {{{"b", "x"}}, 0}});
+    EXPECT_FALSE(answer.decision.allowed());
+    EXPECT_TRUE(answer.statuses.at(1).over);
+  }
+  EXPECT_EQ(world.ask(std::vector<Asked>{{{{"a", "x"}}, 0}}).statuses.at(0).remaining, 10);
+}
+
+TEST_F(DomainLimiterTest, AnOverrideOfUnknownUnitBringsNoLimitWhereNoneIsConfigured) {
+  World world(kBasic, clock);
+  const LimitOverride nonsense{.requests_per_unit = 0, .unit = LimitUnit::unknown};
+  for (int i = 0; i < 3; ++i) {
+    const RateLimitAnswer answer =
+        world.ask(std::vector<Asked>{{{{"nobody", "x"}}, std::nullopt, nonsense}});
+    EXPECT_TRUE(answer.decision.allowed());
+    EXPECT_FALSE(answer.statuses.at(0).limit.has_value());
+  }
+}
+
 }  // namespace
 }  // namespace weir::guard
