@@ -226,5 +226,32 @@ TEST(Domain, RefusesDescriptorsNestedTooDeep) {
   EXPECT_NE(faults.sorted()[0].problem.find("nested too deep"), std::string::npos);
 }
 
+// Proxies write the name into a header line as it is.
+TEST(Domain, ANameThatWouldBreakAHeaderLineIsRefused) {
+  const auto faults_of = [](const std::string& name) {
+    FaultList faults("test.yaml");
+    Domain domain;
+    read_domain(
+        "domain: d\ndescriptors:\n  - key: k\n    rate_limit: {unit: minute, "
+        "requests_per_unit: 5, name: " +
+            name + "}\n",
+        faults, domain);
+    return faults.sorted();
+  };
+  for (const char* name : {"\"a\\r\\nSet-Cookie: b\"", "\"a\\nb\"", "\"\\x7f\"", "\"\\0\""}) {
+    const auto faults = faults_of(name);
+    ASSERT_EQ(faults.size(), 1u) << name;
+    EXPECT_FALSE(faults[0].warning);
+    EXPECT_NE(faults[0].text().find("holds a control character"), std::string::npos)
+        << faults[0].text();
+  }
+  for (const char* name : {"caf\xc3\xa9", "'a\"b'", "'a\\b'"}) {
+    const auto faults = faults_of(name);
+    ASSERT_EQ(faults.size(), 1u) << name;
+    EXPECT_TRUE(faults[0].warning) << name;
+  }
+  EXPECT_TRUE(faults_of("plain name; w=1").empty());
+}
+
 }  // namespace
 }  // namespace weir::policy

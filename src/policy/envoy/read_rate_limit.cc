@@ -51,6 +51,24 @@ void read_replaces(FaultList& faults, const Value& at, DescriptorLimit& limit) {
   }
 }
 
+// Proxies write the name into header lines of their own making, as it is.
+std::string read_name(FaultList& faults, const Value& at) {
+  const std::string name = read_text(faults, at).value_or("");
+  const auto is_control = [](char c) { return (c >= 0 && c < 0x20) || c == 0x7f; };
+  if (std::any_of(name.begin(), name.end(), is_control)) {
+    faults.add(*at.node, at.path, "holds a control character, which would break header lines",
+               "text without control characters");
+    return {};
+  }
+  if (std::any_of(name.begin(), name.end(),
+                  [](char c) { return c < 0 || c == '"' || c == '\\'; })) {
+    faults.warn(
+        *at.node, at.path,
+        "is not plain ASCII without '\"' and '\\': proxies put it into header lines as it is");
+  }
+  return name;
+}
+
 PeriodSpec period_of_unit(const RateLimitSaid& said, bool calendar) {
   const PeriodSpec units{.unit = said.limit.unit, .count = said.limit.unit_multiplier};
   if (calendar) return units;
@@ -94,7 +112,7 @@ std::optional<RateLimitSaid> read_rate_limit(FaultList& faults, const Value& at)
         static_cast<std::uint32_t>(read_integer(faults, *value, 0, kMaxUnits).value_or(0));
   else if (!said.unlimited)
     faults.warn(*at.node, at.path, "says no 'requests_per_unit', which is 0: it blocks everything");
-  if (const auto value = map.get("name")) said.limit.name = read_text(faults, *value).value_or("");
+  if (const auto value = map.get("name")) said.limit.name = read_name(faults, *value);
   if (const auto value = map.get("replaces")) read_replaces(faults, *value, said.limit);
   if (const auto value = map.get("algorithm"))
     said.algorithm = read_choice<Algorithm>(faults, *value,
