@@ -14,6 +14,7 @@ constexpr std::uint64_t kMostConnections = 10'000;
 constexpr std::uint64_t kMostStreams = 4'096;
 constexpr std::uint64_t kMostKeys = 100'000'000;
 constexpr std::uint64_t kMostDescriptors = 1'000;
+constexpr std::uint64_t kMostPercent = 100;
 constexpr std::uint64_t kMostRate = 10'000'000;
 
 using Fault = std::optional<std::string>;
@@ -64,6 +65,9 @@ Fault read_all(const BenchCommand& command, drill::LoadOptions& options) {
   if (!fault) fault = read("--keys", command.keys, kMostKeys, options.keys);
   if (!fault) {
     fault = read("--descriptors", command.descriptors, kMostDescriptors, options.descriptors);
+  }
+  if (!fault) {
+    fault = read("--over-limit", command.over_limit, kMostPercent, options.over_limit_percent);
   }
   if (!fault) fault = read_time("--duration", command.duration, options.duration);
   if (!fault) fault = read_time("--timeout", command.timeout, options.timeout);

@@ -19,6 +19,7 @@ struct BenchCommand {
   std::string keys;
   std::string distribution;
   std::string descriptors;
+  std::string over_limit;
   std::string timeout;
   std::string svg;
   bool json = false;

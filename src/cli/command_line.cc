@@ -167,6 +167,8 @@ void CommandLine::add_bench() {
   option("--keys", bench.keys, "Different values of it; 10000 where not given", "N");
   option("--distribution", bench.distribution, "How they are drawn: uniform, zipf or hot", "WORD");
   option("--descriptors", bench.descriptors, "Descriptors of a request; 1 where not given", "N");
+  option("--over-limit", bench.over_limit,
+         "Percent of calls that ask for one key, soon over its limit", "N");
   option("--timeout", bench.timeout, "What the service is told to answer within", "TIME");
   option("--svg", bench.svg, "Draw the latencies into this file", "FILE");
   bench_verb->add_flag("--json", bench.json, "One JSON object");

@@ -40,12 +40,21 @@ std::string number_text(double value) {
   return text.data();
 }
 
+std::string percent_text(double share) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f %%", share * 100);
+  return text.data();
+}
+
 std::string load_text(const LoadOptions& options) {
   return std::to_string(options.connections) + " connections x " + std::to_string(options.streams) +
          " streams, " + (options.rate ? number_text(*options.rate) + " calls/s" : "closed loop") +
          ", " + std::to_string(options.keys) + " keys " +
          std::string(to_string(options.distribution)) + ", " + std::to_string(options.descriptors) +
-         (options.descriptors == 1 ? " descriptor" : " descriptors");
+         (options.descriptors == 1 ? " descriptor" : " descriptors") +
+         (options.over_limit_percent == 0
+              ? ""
+              : ", " + std::to_string(options.over_limit_percent) + " % to one key");
 }
 
 }  // namespace
@@ -63,6 +72,7 @@ std::string to_json(const LoadOptions& options, const LoadReport& report) {
       {"begun", report.begun},
       {"ok", report.ok},
       {"over_limit", report.over_limit},
+      {"share_over_limit", report.share_over_limit()},
       {"unanswered", report.unanswered},
       {"calls_per_second", report.calls_per_second()},
       {"client_cpu_us_per_call",
@@ -84,7 +94,7 @@ std::string to_text(const LoadOptions& options, const LoadReport& report) {
   std::string out = load_text(options) + "\n";
   out += "  " + number_text(report.calls_per_second()) + " calls/s for " + time_text(report.took) +
          ": " + std::to_string(report.ok) + " ok, " + std::to_string(report.over_limit) +
-         " over limit";
+         " over limit (" + percent_text(report.share_over_limit()) + ")";
   std::uint64_t errors = 0;
   for (const auto& [status, count] : report.grpc_errors) errors += count;
   out += ", " + std::to_string(errors) + " errors, " + std::to_string(report.unanswered) +

@@ -2,6 +2,8 @@
 
 #include <google/protobuf/util/json_util.h>
 
+#include <nlohmann/json.hpp>
+
 #include "envoy/service/ratelimit/v3/rls.pb.h"
 
 namespace weir::drill {
@@ -33,6 +35,15 @@ std::string descriptor_text(const std::vector<std::pair<std::string, std::string
   std::string out;
   for (const auto& [key, value] : entries) out += (out.empty() ? "" : ",") + key + "=" + value;
   return out;
+}
+
+template <class Headers>
+void tell_headers(const Headers& headers, const char* member, nlohmann::ordered_json& out) {
+  for (int i = 0; i < headers.size(); ++i) {
+    auto& header = out[member][static_cast<std::size_t>(i)];
+    header["key"] = headers[i].key();
+    if (!headers[i].value().empty()) header["value"] = headers[i].value();
+  }
 }
 
 std::string value_of(std::uint32_t descriptor) {
@@ -128,10 +139,18 @@ std::string rls_response_text(std::string_view framed_response, const Descriptor
 
 std::string rls_response_json(std::string_view framed_response) {
   RateLimitResponse response;
-  std::string out;
+  std::string text;
   if (!read(framed_response, response)) return {};
-  if (!google::protobuf::util::MessageToJsonString(response, &out).ok()) return {};
-  return out;
+  if (!google::protobuf::util::MessageToJsonString(response, &text).ok()) return {};
+  auto out = nlohmann::ordered_json::parse(text, nullptr, false);
+  // These are text to those who wrote them; bytes come out as base64.
+  for (int i = 0; i < response.statuses_size(); ++i) {
+    const std::string& name = response.statuses(i).current_limit().name();
+    if (!name.empty()) out["statuses"][static_cast<std::size_t>(i)]["currentLimit"]["name"] = name;
+  }
+  tell_headers(response.response_headers_to_add(), "responseHeadersToAdd", out);
+  tell_headers(response.request_headers_to_add(), "requestHeadersToAdd", out);
+  return out.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace weir::drill

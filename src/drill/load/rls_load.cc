@@ -82,6 +82,7 @@ class Run {
     if (auto connected = connect(); !connected) return connected.error();
     const Nanos cpu_before = cpu_used();
     begin_ = now_ = steady_clock::now();
+    next_key_ = key_of(0);
     end_ = begin_ + options_.duration;
     while (now_ < end_ + kTail && open_ > 0 && (now_ < end_ || in_flight_ > 0)) {
       if (now_ < end_) begin_calls();
@@ -134,8 +135,15 @@ class Run {
       line->caller.call(body, static_cast<std::uint64_t>((from - begin_).count()), line->out);
       ++report_.begun;
       ++in_flight_;
-      next_key_ = keys_.next();
+      next_key_ = key_of(report_.begun);
     }
+  }
+
+  // Spread evenly, so that any stretch of the run has its part.
+  std::uint32_t key_of(std::uint64_t call) {
+    const std::uint64_t part = options_.over_limit_percent;
+    const bool over = (call + 1) * part / 100 > call * part / 100;
+    return over ? options_.keys : keys_.next();
   }
 
   // Round and round, so that all connections are used alike.
@@ -236,6 +244,10 @@ class Run {
 
 }  // namespace
 
+double LoadReport::share_over_limit() const noexcept {
+  return answered() == 0 ? 0 : static_cast<double>(over_limit) / static_cast<double>(answered());
+}
+
 double LoadReport::calls_per_second() const noexcept {
   const double seconds = std::chrono::duration<double>(took).count();
   return seconds > 0 ? static_cast<double>(answered()) / seconds : 0;
@@ -243,10 +255,11 @@ double LoadReport::calls_per_second() const noexcept {
 
 Result<LoadReport> run_load(const LoadOptions& options, const OnProgress& on_progress) {
   if (options.connections == 0 || options.streams == 0 || options.descriptors == 0 ||
-      options.keys == 0 || options.duration <= Nanos::zero() ||
+      options.keys == 0 || options.duration <= Nanos::zero() || options.over_limit_percent > 100 ||
       (options.rate && !(*options.rate > 0))) {
     return Error{ErrorCode::invalid_argument,
-                 "connections, streams, descriptors, keys, rate and duration must be above zero"};
+                 "connections, streams, descriptors, keys, rate and duration must be above zero, "
+                 "over_limit_percent at most 100"};
   }
   return std::make_unique<Run>(options, on_progress)->run();
 }

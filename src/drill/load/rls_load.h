@@ -27,6 +27,9 @@ struct LoadOptions {
   std::uint32_t descriptors = 1;
   std::uint32_t keys = 10'000;
   Distribution distribution = Distribution::uniform;
+  // Of a hundred calls, so many ask for one key that nothing else asks for: soon it is over its
+  // limit, whatever the others are.
+  std::uint32_t over_limit_percent = 0;
   std::optional<Nanos> timeout;  // grpc-timeout
   std::uint64_t seed = 1;
 };
@@ -42,6 +45,8 @@ struct LoadReport {
   Histogram latency;  // of answered calls; with a rate, from when the call was due
 
   std::uint64_t answered() const noexcept { return latency.count(); }
+  // Of the answered calls, the part that was told so; 0 where none was answered.
+  double share_over_limit() const noexcept;
   double calls_per_second() const noexcept;
 };
 
