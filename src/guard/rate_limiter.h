@@ -63,6 +63,9 @@ struct DescriptorStatus {
   std::optional<Limit> limit;
   std::uint64_t remaining = 0;
   std::optional<Nanos> until_reset;
+
+  // The same in whole seconds, rounded up, at least 1: proxies cut off what is below a second.
+  std::optional<std::int64_t> reset_seconds() const noexcept;
 };
 
 // Views in it hold as long as the Guard.

@@ -166,6 +166,15 @@ void append_headers(std::string& out, const Decision& decision) {
   if (!decision.allowed()) out += "Cache-Control: no-store\r\n";
 }
 
+void append_proxy_headers(std::string& out, const Decision& decision) {
+  if (decision.allowed() && decision.profiles == 0 && !remarkable(decision)) return;
+  append_headers(out, decision);
+  if (decision.verdict != Verdict::refused) return;
+  out += "Weir-Reason: ";
+  out += to_string(decision.reason);
+  out += kLineEnd;
+}
+
 std::vector<std::pair<std::string, std::string>> http_headers(const Decision& decision) {
   std::string lines;
   append_headers(lines, decision);

@@ -29,6 +29,10 @@ namespace weir::render {
 //              percent-encoded.
 void append_headers(std::string& out, const Decision& decision);
 
+// What a rate limit service hands to its proxy for the client: the lines above and, on a refusal,
+// Weir-Reason. Nothing for a plain yes without profiles.
+void append_proxy_headers(std::string& out, const Decision& decision);
+
 // As append_headers(), as pairs: for callers who put them into a response of their own.
 std::vector<std::pair<std::string, std::string>> http_headers(const Decision& decision);
 

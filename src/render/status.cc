@@ -70,4 +70,8 @@ bool degraded(const Decision& decision) noexcept {
   }
 }
 
+bool remarkable(const Decision& decision) noexcept {
+  return decision.verdict == Verdict::refused || degraded(decision);
+}
+
 }  // namespace weir::render

@@ -16,4 +16,7 @@ std::string_view status_phrase(int status) noexcept;
 // A request that never reached a limit (unknown route, bad input, no limit) is not degraded.
 bool degraded(const Decision& decision) noexcept;
 
+// Whether there is more to say than "go ahead" or "not now": refused, or degraded.
+bool remarkable(const Decision& decision) noexcept;
+
 }  // namespace weir::render

@@ -125,6 +125,9 @@ void AdminHandler::reset(const http::Request& request, http::Exchange& exchange)
   if (body_.by_request) {
     return exchange.problem(400, "request is not taken here; give route and descriptors.");
   }
+  if (body_.by_domain) {
+    return exchange.problem(400, "domain is not taken here; give route and descriptors.");
+  }
   // A misspelt name would forget the counter of requests that lack the value.
   const std::set<std::string> known = policy::source_names(parts_.guard.policy().model());
   for (const Descriptor& each : body_.descriptors) {

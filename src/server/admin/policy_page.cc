@@ -97,6 +97,10 @@ void append_policy_page(std::string& out, const Guard& guard, const PolicyLoader
   append_member(out, "loaded_at", utc(loader.loaded_at()));
   append_member(out, "store", without_secrets(model.store.url));
   append_names(out, "routes", model.routes, [](const policy::Route& each) { return each.name; });
+  if (!model.domains.empty()) {
+    append_names(out, "domains", model.domains,
+                 [](const policy::Domain& each) { return each.name; });
+  }
   if (loader.fault()) {
     out += ",\"fault\":";
     append_load_fault(out, *loader.fault());

@@ -3,7 +3,6 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <map>
 #include <utility>
@@ -28,16 +27,6 @@ std::uint32_t clamp32(std::uint64_t value) {
       std::min<std::uint64_t>(value, std::numeric_limits<std::uint32_t>::max()));
 }
 
-// Whole seconds, rounded up, at least 1: Envoy cuts off what is below a second.
-std::int64_t reset_seconds(Nanos wait) {
-  return std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::seconds>(wait).count());
-}
-
-// Whether there is more to say than "go ahead" or "not now".
-bool remarkable(const Decision& decision) {
-  return decision.verdict == Verdict::refused || render::degraded(decision);
-}
-
 void add_text(google::protobuf::Struct& to, const char* name, std::string_view text) {
   (*to.mutable_fields())[name].set_string_value(std::string(text));
 }
@@ -45,8 +34,8 @@ void add_text(google::protobuf::Struct& to, const char* name, std::string_view t
 void write_status(const guard::DescriptorStatus& from, RateLimitResponse::DescriptorStatus& to) {
   to.set_code(from.over ? RateLimitResponse::OVER_LIMIT : RateLimitResponse::OK);
   to.set_limit_remaining(clamp32(from.remaining));
-  if (from.until_reset) {
-    to.mutable_duration_until_reset()->set_seconds(reset_seconds(*from.until_reset));
+  if (const auto seconds = from.reset_seconds()) {
+    to.mutable_duration_until_reset()->set_seconds(*seconds);
   }
   if (!from.limit) return;
   auto& limit = *to.mutable_current_limit();
@@ -150,11 +139,9 @@ void RlsService::write_response(const guard::RateLimitAnswer& answer) {
   for (const guard::DescriptorStatus& status : answer.statuses) {
     write_status(status, *response.add_statuses());
   }
-  if (!answer.decision.allowed() || answer.decision.profiles != 0 || remarkable(answer.decision)) {
-    write_headers(answer);
-  }
+  write_headers(answer);
   for (const std::string_view json : answer.metadata) write_kept_metadata(json);
-  if (remarkable(answer.decision)) write_metadata(answer.decision);
+  if (render::remarkable(answer.decision)) write_metadata(answer.decision);
 }
 
 void RlsService::write_kept_metadata(std::string_view json) {
@@ -171,12 +158,7 @@ void RlsService::write_kept_metadata(std::string_view json) {
 
 void RlsService::write_headers(const guard::RateLimitAnswer& answer) {
   lines_.clear();
-  render::append_headers(lines_, answer.decision);
-  if (answer.decision.verdict == Verdict::refused) {
-    lines_ += "Weir-Reason: ";
-    lines_ += to_string(answer.decision.reason);
-    lines_ += "\r\n";
-  }
+  render::append_proxy_headers(lines_, answer.decision);
   std::string_view rest = lines_;
   while (!rest.empty()) {
     const std::string_view line = rest.substr(0, rest.find("\r\n"));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 namespace weir::server::http {
 namespace {
@@ -23,10 +24,13 @@ std::string path_of(std::string_view parent, std::string_view name) {
 }  // namespace
 
 std::optional<std::string> CheckBody::read(std::string_view text) {
-  by_request = false;
+  by_request = by_domain = false;
   route = method = path = peer = {};
   descriptors.clear();
   headers.clear();
+  entries_.clear();
+  firsts_.clear();
+  ask_ = {};
   cost = 1;
   seen_ = 0;
   problem_.clear();
@@ -45,12 +49,13 @@ std::optional<std::string> CheckBody::read(std::string_view text) {
 bool CheckBody::top_member(std::string_view key) {
   if (key == "route") return first(kRoute, key) && read_text(key, route);
   if (key == "descriptors") return first(kDescriptors, key) && read_descriptors();
+  if (key == "domain") return first(kDomain, key) && read_text(key, ask_.domain);
   if (key == "cost") return first(kCost, key) && read_cost();
   if (key == "request") {
     return first(kRequest, key) && is(key, JsonReader::Kind::object) &&
            reader_.object([this](std::string_view member) { return request_member(member); });
   }
-  return wrong(path_of("", key), "is unknown; allowed: route, descriptors, request, cost");
+  return wrong(path_of("", key), "is unknown; allowed: route, descriptors, request, domain, cost");
 }
 
 bool CheckBody::request_member(std::string_view key) {
@@ -63,6 +68,41 @@ bool CheckBody::request_member(std::string_view key) {
 }
 
 bool CheckBody::read_descriptors() {
+  if (reader_.next() != JsonReader::Kind::array) return read_named();
+  seen_ |= kLists;
+  return read_lists();
+}
+
+bool CheckBody::read_lists() {
+  return reader_.array([this] {
+    firsts_.push_back(entries_.size());
+    return is("descriptors", JsonReader::Kind::array) &&
+           reader_.array([this] { return read_entry(); });
+  });
+}
+
+bool CheckBody::read_entry() {
+  guard::DescriptorEntry entry;
+  bool has_key = false;
+  bool has_value = false;
+  const auto member = [&](std::string_view name) {
+    if (name == "key") {
+      if (std::exchange(has_key, true)) return wrong("descriptors.key", "is given twice");
+      return read_text("descriptors.key", entry.key);
+    }
+    if (name == "value") {
+      if (std::exchange(has_value, true)) return wrong("descriptors.value", "is given twice");
+      return read_text("descriptors.value", entry.value);
+    }
+    return wrong(path_of("descriptors", name), "is unknown; allowed: key, value");
+  };
+  if (!is("descriptors", JsonReader::Kind::object) || !reader_.object(member)) return false;
+  if (!has_key) return wrong("descriptors.key", "is missing");
+  entries_.push_back(entry);
+  return true;
+}
+
+bool CheckBody::read_named() {
   return is("descriptors", JsonReader::Kind::object) && reader_.object([this](
                                                                            std::string_view name) {
     for (const Descriptor& each : descriptors) {
@@ -139,15 +179,38 @@ bool CheckBody::is(std::string_view field, JsonReader::Kind wanted) {
 }
 
 bool CheckBody::complete() {
+  if ((seen_ & kDomain) != 0) return complete_domain();
+  if ((seen_ & kLists) != 0) {
+    return wrong("descriptors",
+                 "is an array, which goes with domain; beside route it is an object");
+  }
   by_request = (seen_ & kRequest) != 0;
   if (by_request && (seen_ & (kRoute | kDescriptors)) != 0) {
     return wrong("request", "stands beside route or descriptors; give one of the two forms");
   }
   if (!by_request && (seen_ & kRoute) == 0) {
-    return wrong("route", "is missing (or request, to find the route by match)");
+    return wrong("route", "is missing (or domain, or request, to find the route by match)");
   }
   if (by_request && (seen_ & kMethod) == 0) return wrong("request.method", "is missing");
   if (by_request && (seen_ & kPath) == 0) return wrong("request.path", "is missing");
+  return true;
+}
+
+bool CheckBody::complete_domain() {
+  if ((seen_ & (kRoute | kRequest)) != 0) {
+    return wrong("domain", "stands beside route or request; give one of the forms");
+  }
+  if ((seen_ & kDescriptors) != 0 && (seen_ & kLists) == 0) {
+    return wrong("descriptors", "must be an array of lists of {\"key\", \"value\"} beside domain");
+  }
+  by_domain = true;
+  asked_.clear();
+  for (std::size_t i = 0; i < firsts_.size(); ++i) {
+    const std::size_t end = i + 1 < firsts_.size() ? firsts_[i + 1] : entries_.size();
+    asked_.push_back({.entries = {entries_.data() + firsts_[i], end - firsts_[i]}});
+  }
+  ask_.descriptors = asked_;
+  ask_.hits = cost;
   return true;
 }
 

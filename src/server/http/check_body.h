@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "guard/rate_limiter.h"
 #include "server/http/json_reader.h"
 #include "weir/guard.h"
 
@@ -15,6 +16,7 @@ namespace weir::server::http {
 //   {"route": "login", "descriptors": {"ip": "192.0.2.7"}, "cost": 1}
 //   {"request": {"method": "GET", "path": "/a?b", "peer": "192.0.2.7", "headers": {"X-A": "b"}},
 //    "cost": 1}
+//   {"domain": "shop", "descriptors": [[{"key": "user", "value": "ada"}]], "cost": 1}
 // `descriptors`, `headers` and `cost` may be left out; a header that came several times is an array
 // of strings. Strict: an unknown, repeated or missing member and a value of another type is a
 // fault.
@@ -28,7 +30,8 @@ class CheckBody {
   // is wrong, as a sentence that names the field.
   std::optional<std::string> read(std::string_view text);
 
-  bool by_request = false;  // `request` was given, otherwise `route`
+  bool by_request = false;  // `request` was given, otherwise `route`, or:
+  bool by_domain = false;   // `domain` was given; ask() has it all
   std::string_view route;
   std::vector<Descriptor> descriptors;
   std::string_view method;
@@ -36,6 +39,7 @@ class CheckBody {
   std::string_view peer;
   std::vector<Descriptor> headers;
   std::uint64_t cost = 1;
+  const guard::RateLimitAsk& ask() const noexcept { return ask_; }
 
  private:
   enum Member : unsigned {
@@ -47,11 +51,16 @@ class CheckBody {
     kPath = 32,
     kPeer = 64,
     kHeaders = 128,
+    kDomain = 256,
+    kLists = 512,  // `descriptors` is an array of lists
   };
 
   bool top_member(std::string_view key);
   bool request_member(std::string_view key);
   bool read_descriptors();
+  bool read_named();
+  bool read_lists();
+  bool read_entry();
   bool read_headers();
   bool read_header(std::string_view name);
   bool read_cost();
@@ -59,9 +68,14 @@ class CheckBody {
   bool first(Member member, std::string_view field);
   bool is(std::string_view field, JsonReader::Kind wanted);
   bool complete();
+  bool complete_domain();
   bool wrong(std::string_view field, std::string_view why);
 
   JsonReader reader_;
+  std::vector<guard::DescriptorEntry> entries_;
+  std::vector<std::size_t> firsts_;  // where each list of them begins
+  std::vector<guard::AskedDescriptor> asked_;
+  guard::RateLimitAsk ask_;
   unsigned seen_ = 0;
   std::string problem_;
 };

@@ -38,6 +38,25 @@ TEST(CheckBody, ReadsTheRequestForm) {
   EXPECT_EQ(body.cost, 1u);
 }
 
+TEST(CheckBody, ReadsTheDomainForm) {
+  CheckBody body;
+  const std::string text = R"({"descriptors": [[{"key": "user", "value": "a\u0064a"}],
+      [], [{"key": "path", "value": "/x"}, {"key": "ip"}]], "domain": "shop", "cost": 0})";
+  ASSERT_EQ(body.read(text), std::nullopt);
+  ASSERT_TRUE(body.by_domain);
+  EXPECT_EQ(body.ask().domain, "shop");
+  EXPECT_EQ(body.ask().hits, 0u);
+  ASSERT_EQ(body.ask().descriptors.size(), 3u);
+  EXPECT_EQ(body.ask().descriptors[0].entries[0].value, "ada");
+  EXPECT_TRUE(body.ask().descriptors[1].entries.empty());
+  ASSERT_EQ(body.ask().descriptors[2].entries.size(), 2u);
+  EXPECT_EQ(body.ask().descriptors[2].entries[1].key, "ip");
+  ASSERT_EQ(body.read(R"({"domain": "d"})"), std::nullopt);
+  EXPECT_TRUE(body.ask().descriptors.empty());
+  ASSERT_EQ(body.read(R"({"route": "a"})"), std::nullopt);
+  EXPECT_FALSE(body.by_domain);
+}
+
 TEST(CheckBody, ForgetsTheBodyBefore) {
   CheckBody body;
   ASSERT_EQ(body.read(R"({"route": "a", "descriptors": {"ip": "x"}, "cost": 7})"), std::nullopt);
@@ -69,10 +88,23 @@ TEST(CheckBody, NamesTheFieldThatIsWrong) {
            {R"({"route": null})", "route must be a string and is null."},
            {R"({"route": "a", "route": "a"})", "route is given twice."},
            {R"({"route": "a", "rout": "a"})",
-            "rout is unknown; allowed: route, descriptors, request, cost."},
+            "rout is unknown; allowed: route, descriptors, request, domain, cost."},
            {R"({"route": "a", "\n": 1})", "(unprintable) is unknown"},
            {R"({"route": "a", "descriptors": []})",
-            "descriptors must be an object and is an array."},
+            "descriptors is an array, which goes with domain"},
+           {R"({"domain": "d", "descriptors": {"ip": "1"}})",
+            "descriptors must be an array of lists of {\"key\", \"value\"} beside domain."},
+           {R"({"domain": "d", "route": "a"})", "domain stands beside route or request"},
+           {R"({"domain": "d", "domain": "d"})", "domain is given twice."},
+           {R"({"domain": "d", "descriptors": [{}]})",
+            "descriptors must be an array and is an object."},
+           {R"({"domain": "d", "descriptors": [[1]]})",
+            "descriptors must be an object and is a number."},
+           {R"({"domain": "d", "descriptors": [[{"value": "a"}]]})", "descriptors.key is missing."},
+           {R"({"domain": "d", "descriptors": [[{"key": "a", "key": "b"}]]})",
+            "descriptors.key is given twice."},
+           {R"({"domain": "d", "descriptors": [[{"key": "a", "limit": 1}]]})",
+            "descriptors.limit is unknown; allowed: key, value."},
            {R"({"route": "a", "descriptors": {"ip": 7}})",
             "descriptors.ip must be a string and is a number."},
            {R"({"route": "a", "descriptors": {"header:X-A": {}}})",

@@ -31,18 +31,39 @@ struct CheckHandler::Call {
   }
 };
 
-CheckHandler::CheckHandler(Guard& guard, Lane& lane) : guard_(guard), lane_(lane) {}
+CheckHandler::CheckHandler(Parts parts, Lane& lane)
+    : parts_(std::move(parts)), lane_(lane), asker_(parts_.limiter, lane) {}
 CheckHandler::~CheckHandler() = default;
 
 void CheckHandler::handle(const Request& request, Exchange& exchange) {
-  if (request.path() != "/v1/check") {
-    return exchange.problem(404, "There is nothing here; POST /v1/check decides.");
+  if (request.path() == "/v1/check") return decide(request, exchange);
+  if (request.path() == "/json") return json(request, exchange);
+  if (request.path() == "/healthcheck") return healthcheck(request, exchange);
+  exchange.problem(404, "There is nothing here; POST /v1/check decides.");
+}
+
+void CheckHandler::healthcheck(const Request& request, Exchange& exchange) {
+  if (request.method != "GET" && request.method != "HEAD") {
+    return exchange.method_not_allowed("GET, HEAD");
   }
+  const bool ready = parts_.ready();
+  exchange.body(ready ? 200 : 500, "text/plain", ready ? "OK" : "");
+}
+
+void CheckHandler::json(const Request& request, Exchange& exchange) {
+  if (const auto fault = rate_limit_body_.read(request.body)) {
+    return exchange.problem(400, *fault);
+  }
+  asker_.ask(rate_limit_body_.ask(), RateLimitAsker::Form::protocol, exchange);
+}
+
+void CheckHandler::decide(const Request& request, Exchange& exchange) {
   if (request.method != "POST") return exchange.method_not_allowed("POST");
   if (const auto fault = body_.read(request.body)) {
     return exchange.problem(400, *fault);
   }
-  check(exchange);
+  if (!body_.by_domain) return check(exchange);
+  asker_.ask(body_.ask(), RateLimitAsker::Form::decision, exchange);
 }
 
 void CheckHandler::check(Exchange& exchange) {
@@ -65,11 +86,11 @@ void CheckHandler::check(Exchange& exchange) {
 void CheckHandler::ask(std::function<void(Decision)> done) {
   const CheckOptions options{.cost = body_.cost};
   if (!body_.by_request) {
-    return guard_.check_async(body_.route, body_.descriptors, options, std::move(done));
+    return parts_.guard.check_async(body_.route, body_.descriptors, options, std::move(done));
   }
   const HttpRequest request{
       .method = body_.method, .target = body_.path, .peer = body_.peer, .headers = body_.headers};
-  guard_.check_request_async(request, options, std::move(done));
+  parts_.guard.check_request_async(request, options, std::move(done));
 }
 
 }  // namespace weir::server::http

@@ -3,8 +3,11 @@
 #include <functional>
 #include <memory>
 
+#include "guard/rate_limiter.h"
 #include "server/http/check_body.h"
 #include "server/http/handler.h"
+#include "server/http/rate_limit_asker.h"
+#include "server/http/rate_limit_body.h"
 #include "weir/guard.h"
 
 namespace weir::server {
@@ -13,11 +16,20 @@ class Lane;
 
 namespace weir::server::http {
 
-// POST /v1/check: asks the Guard and writes the decision out.
+// What the deciding door answers:
+//   POST /v1/check      asks the Guard and writes the decision out
+//   /json               Envoy's rate limit service in JSON, with any method
+//   GET /healthcheck    200 "OK" while requests are taken, 500 while the server drains
 class CheckHandler final : public Handler {
  public:
-  // Requires: both outlive what is in flight.
-  CheckHandler(Guard& guard, Lane& lane);
+  struct Parts {
+    Guard& guard;
+    guard::RateLimiter& limiter;
+    std::function<bool()> ready;
+  };
+
+  // Requires: what `parts` names, and `lane`, outlive what is in flight.
+  CheckHandler(Parts parts, Lane& lane);
   ~CheckHandler() override;
 
   void handle(const Request& request, Exchange& exchange) override;
@@ -25,12 +37,17 @@ class CheckHandler final : public Handler {
  private:
   struct Call;
 
+  void decide(const Request& request, Exchange& exchange);
+  void json(const Request& request, Exchange& exchange);
+  void healthcheck(const Request& request, Exchange& exchange);
   void check(Exchange& exchange);
   void ask(std::function<void(Decision)> done);
 
-  Guard& guard_;
+  Parts parts_;
   Lane& lane_;
   CheckBody body_;
+  RateLimitBody rate_limit_body_;
+  RateLimitAsker asker_;
   std::unique_ptr<Call> spare_;
 };
 

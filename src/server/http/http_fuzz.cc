@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "guard/domain_limiter.h"
 #include "server/http/check_handler.h"
 #include "server/http/http_door.h"
 #include "server/http/memory_stream.h"
@@ -36,8 +37,28 @@ routes:
     ceiling: 50 per second
 )";
 
+constexpr std::string_view kDomain = R"(
+domain: shop
+protects: capacity
+ceiling: 50 per second
+descriptors:
+  - key: user
+    metadata: {tier: free}
+    rate_limit: {unit: minute, requests_per_unit: 2, name: per_user}
+  - key: path
+    value: /login*
+    share_threshold: true
+    rate_limit: {unit: day, requests_per_unit: 3}
+)";
+
 Guard& guard() {
   static Guard made = Guard::open(Policy::parse(std::string(kPolicy)).value()).value();
+  return made;
+}
+
+guard::RateLimiter& limiter() {
+  static Guard domains = Guard::open(Policy::parse(std::string(kDomain)).value()).value();
+  static guard::DomainLimiter made(domains);
   return made;
 }
 
@@ -74,7 +95,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
   Lane lane;
   MemoryClient client;
-  HttpDoor door(std::make_unique<CheckHandler>(guard(), lane));
+  HttpDoor door(std::make_unique<CheckHandler>(
+      CheckHandler::Parts{guard(), limiter(), [] { return true; }}, lane));
   auto made = std::make_unique<MemoryStream>(client);
   MemoryStream* const stream = made.get();
   door.open(lane, std::move(made));

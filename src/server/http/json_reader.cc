@@ -119,6 +119,12 @@ bool JsonReader::number(std::string_view& digits) {
   return true;
 }
 
+bool JsonReader::null() {
+  if (next() != Kind::null) return fail("null was expected.");
+  at_ += sizeof "null" - 1;
+  return true;
+}
+
 bool JsonReader::string(std::string_view& value) {
   if (next() != Kind::string) return fail("A string was expected.");
   const std::size_t begin = ++at_;

@@ -30,6 +30,7 @@ class JsonReader {
   bool string(std::string_view& value);
   // A number as it is written.
   bool number(std::string_view& digits);
+  bool null();
 
   // Reads an object; `member(key)` reads the value and says whether to go on.
   template <class Member>

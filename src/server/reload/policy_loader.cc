@@ -59,6 +59,8 @@ Result<void> PolicyLoader::load(Why why) {
   const bool same = policy->model().text_sha256 == guard_.policy().model().text_sha256;
   if (why == Why::change && same && !fault_) return {};
   const std::string sha256 = policy->model().text_sha256;
+  const std::uint64_t routes = policy->model().routes.size();
+  const std::uint64_t domains = policy->model().domains.size();
   if (Result<void> taken = guard_.reload(std::move(*policy)); !taken) {
     return fail(taken.error(), why, Policy::lint(origin_.path));
   }
@@ -68,7 +70,9 @@ Result<void> PolicyLoader::load(Why why) {
              {{"why", to_string(why)},
               {"file", origin_.path},
               {"generation", guard_.generation()},
-              {"sha256", sha256}});
+              {"sha256", sha256},
+              {"routes", routes},
+              {"domains", domains}});
   return {};
 }
 

@@ -23,8 +23,14 @@ struct ReadyFacts {
 // What the server says once it serves: its addresses, and a line that can be typed to try it.
 std::string ready_text(const ReadyFacts& facts, const policy::Model& model);
 
-// A curl line that asks about the policy's first route with limits; empty where HTTP is off or no
-// route has any.
+// "2 routes", "domain shop with 3 limits", "1 route, 5 domains with 80 limits".
+std::string policy_summary(const policy::Model& model);
+
+// How many limits the model's domains hold.
+std::size_t domain_limits(const policy::Model& model);
+
+// A curl line that asks about the policy's first route with limits, or else its first domain's
+// first limit; empty where HTTP is off or there is none.
 std::string try_line(const Address& http, const policy::Model& model, Scheme scheme = Scheme::http);
 
 }  // namespace weir::server

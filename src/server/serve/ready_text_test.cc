@@ -55,6 +55,37 @@ TEST(ReadyText, SaysWhichDoorsSpeakTls) {
   EXPECT_THAT(ready_text(facts, policy().model()), ::testing::Not(::testing::HasSubstr("curl")));
 }
 
+Policy domains(const std::string& name) {
+  return Policy::parse("domain: " + name + R"(
+descriptors:
+  - key: path
+    value: /login*
+    descriptors:
+      - key: user
+        rate_limit: {unit: minute, requests_per_unit: 5}
+      - key: ip
+        rate_limit: {unit: minute, requests_per_unit: 5}
+)")
+      .value();
+}
+
+TEST(ReadyText, SaysWhatADomainHasAndHowToAskIt) {
+  const ReadyFacts facts{.policy_path = "config",
+                         .lanes = 2,
+                         .http = parse_address("0.0.0.0:8080").value(),
+                         .grpc = parse_address("off").value(),
+                         .admin = parse_address("off").value()};
+  EXPECT_EQ(ready_text(facts, domains("shop").model()),
+            "weir 0.1.0 is ready: config, domain shop with 2 limits, 2 lanes\n"
+            "  http   http://127.0.0.1:8080\n"
+            "try:\n"
+            "  curl -si http://127.0.0.1:8080/json -d "
+            "'{\"domain\":\"shop\",\"descriptors\":[{\"entries\":[{\"key\":\"path\",\"value\":"
+            "\"/login\"},{\"key\":\"user\",\"value\":\"example\"}]}]}'\n");
+  // A name cannot end the line.
+  EXPECT_EQ(policy_summary(domains("\"a\\nb\"").model()), "domain a\\x0ab with 2 limits");
+}
+
 TEST(ReadyText, ReachesAUnixSocket) {
   EXPECT_EQ(try_line(parse_address("unix:/run/it's.sock").value(), policy().model()).substr(0, 66),
             "curl -si --unix-socket '/run/it'\\''s.sock' http://weir/v1/check -d");

@@ -103,7 +103,8 @@ int serve(const ServeOptions& options, std::ostream& out, std::ostream& err) {
                          .grpc = parts->grpc.address,
                          .admin = parts->admin.address,
                          .tls = parts->tls};
-  const std::string text = ready_text(facts, parts->guard.policy().model());
+  const Policy policy = parts->guard.policy();
+  const std::string text = ready_text(facts, policy.model());
   Result<std::unique_ptr<Server>> server = Server::make(std::move(*parts), log);
   if (!server) {
     err << "weir: " << server.error().message << '\n';
@@ -117,7 +118,10 @@ int serve(const ServeOptions& options, std::ostream& out, std::ostream& err) {
                {"http", facts.http.text()},
                {"grpc", facts.grpc.text()},
                {"admin", facts.admin.text()},
-               {"lanes", static_cast<std::uint64_t>(facts.lanes)}});
+               {"lanes", static_cast<std::uint64_t>(facts.lanes)},
+               {"routes", static_cast<std::uint64_t>(policy.model().routes.size())},
+               {"domains", static_cast<std::uint64_t>(policy.model().domains.size())},
+               {"domain_limits", static_cast<std::uint64_t>(domain_limits(policy.model()))}});
   });
   return ran ? kServed : kCannot;
 }

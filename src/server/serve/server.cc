@@ -140,7 +140,11 @@ void Server::open_doors(Parts& parts) {
     if (i < parts.http.sockets.size()) {
       lane.listen(std::move(parts.http.sockets[i]),
                   std::make_unique<http::HttpDoor>(
-                      std::make_unique<http::CheckHandler>(guard_, lane), metrics),
+                      std::make_unique<http::CheckHandler>(
+                          http::CheckHandler::Parts{guard_, limiter_,
+                                                    [this] { return !health_.draining.load(); }},
+                          lane),
+                      metrics),
                   through(transports_.http));
     }
     if (i < parts.grpc.sockets.size()) {
