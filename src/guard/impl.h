@@ -26,6 +26,8 @@ class Guard::Impl {
   };
   Impl(Policy policy, const GuardOptions& options, Stores stores);
   Result<void> open_shared();
+  // Decides by this one from now on: of a simulation, before the first decision.
+  void share(std::unique_ptr<guard::SharedStore> store) noexcept { shared_ = std::move(store); }
   ~Impl();
 
   using PolicyRef = SnapshotCell<guard::BoundPolicy>::Ref;

@@ -23,8 +23,11 @@ class ShardCounters {
   void count_unknown(std::uint64_t asks) noexcept { add(unknown_, asks); }
   // A charge that came too late to be an answer: returned to its counter, or lost.
   void count_give_back(bool done) noexcept { add(done ? given_back_ : not_given_back_, 1); }
-  std::uint64_t given_back() const noexcept { return given_back_.load(); }
   void count_over_bound() noexcept { add(over_bound_, 1); }
+
+  std::uint64_t unknown() const noexcept { return unknown_.load(); }
+  std::uint64_t over_bound() const noexcept { return over_bound_.load(); }
+  std::uint64_t not_given_back() const noexcept { return not_given_back_.load(); }
 
   void write(const ladder::ShardLadder& ladder, render::Exposition& out) const;
 

@@ -14,6 +14,7 @@ using ladder::Moment;
 
 namespace {
 
+constexpr Nanos kMostBackoff = std::chrono::seconds(2);
 constexpr Nanos kLeastHang = std::chrono::milliseconds(200);
 
 breaker::ProbeBreakerConfig breaker_config(const policy::StoreSpec& spec) {
@@ -52,6 +53,9 @@ ShardDriver::Options ShardDriver::Options::of(const policy::StoreSpec& spec, std
           .client = {.session = {.hang_after = std::max<Nanos>(spec.deadline * 10, kLeastHang),
                                  .random_seed = drawn(random, 3)},
                      .connect_timeout = spec.connect_timeout,
+                     // No slower than the breaker probes: a store is not there before its
+                     // connection is.
+                     .max_backoff = std::min(kMostBackoff, spec.breaker.max_cooldown),
                      .random_seed = drawn(random, 4)}};
 }
 

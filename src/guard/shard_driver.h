@@ -83,6 +83,7 @@ class ShardDriver final : private store::redis::ClientEvents,
   ladder::Moment moment() const noexcept;
   Nanos deadline() const noexcept { return options_.deadline; }
   const ladder::ShardLadder& ladder() const noexcept { return ladder_; }
+  const ShardCounters& counters() const noexcept { return counters_; }
   Connection connection() const;
   std::string state_json() const;
   void write_metrics(render::Exposition& out) const { counters_.write(ladder_, out); }

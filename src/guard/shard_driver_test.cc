@@ -49,12 +49,12 @@ class Rule {
 // A driver of one worker of two, on a simulated server.
 class Rig : private ShardDriver::Host {
  public:
-  explicit Rig(FailurePolicy policy, const Rule& rule)
+  explicit Rig(FailurePolicy policy, const Rule& rule, std::uint64_t seed = 1)
       : redis(loop, 1),
         policy_(policy),
         rule_(rule),
         wire_(loop, redis, link),
-        driver(ShardDriver::Options::of(spec(), 1),
+        driver(ShardDriver::Options::of(spec(), seed),
                store::redis::KeySpace::make("weir", "").value(), wire_, loop, nullptr, *this) {
     driver.divide(ladder::Division::fixed(2, 0));
     driver.start();
@@ -256,6 +256,26 @@ TEST(ShardDriver, WhatOpenAdmittedStaysCharged) {
   rig.redis.mended(rig.link);
   rig.loop.run_for(10ms);
   EXPECT_EQ(rig.remaining(), 6U);
+}
+
+// Connecting is retried ever more seldom, and so is probing: a store that is back must not have to
+// wait for the two to meet.
+TEST(ShardDriver, AStoreThatIsBackIsProbedOnAConnectionMadeForIt) {
+  const Rule rule(Algorithm::fixed_window, 10, 1h);
+  const breaker::ProbeBreakerConfig config = ShardDriver::Options::of({}, 1).ladder.breaker;
+  const Nanos longest_cooldown = config.max_cooldown * (100 + config.jitter_percent) / 100;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    Rig rig(FailurePolicy::closed, rule, seed);
+    rig.redis.stop();
+    for (int i = 0; i < 6; ++i) rig.answered();
+    rig.loop.run_for(20s + Nanos(300ms) * static_cast<int>(seed));
+    EXPECT_EQ(rig.driver.ladder().breaker().state(), breaker::ProbeState::open);
+    rig.redis.start_with_what_it_had();
+    rig.loop.run_for(longest_cooldown + kDeadline);
+    EXPECT_NE(rig.driver.ladder().breaker().state(), breaker::ProbeState::open) << seed;
+    rig.loop.run_for(config.ramp_step * static_cast<int>(config.ramp_steps));
+    EXPECT_EQ(rig.driver.ladder().breaker().state(), breaker::ProbeState::closed) << seed;
+  }
 }
 
 // The asker's patience ended although the reply was in time for the connection.

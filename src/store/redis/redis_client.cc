@@ -46,6 +46,7 @@ void RedisClient::stop() {
   phase_ = Phase::stopped;
   wire_.close();
   session_.closed(row_of(LocalFault::closing), clock_.mono());
+  end_waiting_probe(&row_of(LocalFault::closing));
 }
 
 void RedisClient::connect(MonoTime now) {
@@ -104,6 +105,7 @@ void RedisClient::after_input(MonoTime now) {
     attempts_ = 0;
     ++connections_;
     events_.on_connected();
+    end_waiting_probe(nullptr);
   }
   push_out();
   arm(now);
@@ -131,6 +133,7 @@ void RedisClient::lose(const ErrorRow& why, const std::string& text, MonoTime no
   phase_deadline_ = now + delay - Nanos{static_cast<std::int64_t>(random_below(half + 1))};
   session_.closed(why, now);
   events_.on_disconnected(why, last_error_text_);
+  end_waiting_probe(&why);
   armed_.reset();
   arm(now);
 }
@@ -147,8 +150,18 @@ void RedisClient::ask(std::span<const Counter> counters, const AskOptions& optio
 
 void RedisClient::probe(Nanos within, RedisSession::ProbeHandler handler) {
   const MonoTime now = clock_.mono();
-  session_.probe(now + within, std::move(handler), now);
-  flush(now);
+  if (phase_ == Phase::ready || phase_ == Phase::stopped) {
+    session_.probe(now + within, std::move(handler), now);
+    flush(now);
+    return;
+  }
+  waiting_probe_ = std::move(handler);
+  if (phase_ == Phase::waiting) connect(now);
+}
+
+void RedisClient::end_waiting_probe(const ErrorRow* error) {
+  const RedisSession::ProbeHandler handler = std::exchange(waiting_probe_, nullptr);
+  if (handler) handler(error, error == nullptr ? &session_.report() : nullptr);
 }
 
 void RedisClient::beat(const Beat& beat, Nanos within, RedisSession::BeatHandler handler) {

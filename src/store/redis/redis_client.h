@@ -64,6 +64,8 @@ class RedisClient final : private Wire::Events {
   // See RedisSession.
   void ask(std::span<const Counter> counters, const AskOptions& options, AskHandler& handler,
            std::uint64_t token);
+  // Without a connection the next attempt at one is made at once, whatever the backoff says, and
+  // its greeting is the probe: it ends with the attempt. One at a time.
   void probe(Nanos within, RedisSession::ProbeHandler handler);
   void beat(const Beat& beat, Nanos within, RedisSession::BeatHandler handler);
   void release_waiting();
@@ -84,6 +86,7 @@ class RedisClient final : private Wire::Events {
 
   void connect(MonoTime now);
   void after_input(MonoTime now);
+  void end_waiting_probe(const ErrorRow* error);
   void lose(const ErrorRow& why, const std::string& text, MonoTime now);
   void flush(MonoTime now);
   void push_out();
@@ -106,7 +109,8 @@ class RedisClient final : private Wire::Events {
   std::uint64_t attempts_ = 0;
   std::size_t unflushed_ = 0;
   bool flush_wanted_ = false;
-  bool handling_ = false;  // inside an event: its end sends what came up
+  RedisSession::ProbeHandler waiting_probe_;  // for the attempt to connect that is under way
+  bool handling_ = false;                     // inside an event: its end sends what came up
   std::optional<MonoTime> armed_;
   std::uint64_t random_;
 };

@@ -1,0 +1,352 @@
+#include "sim/audit.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "guard/patience.h"
+#include "ladder/bound.h"
+#include "limit/parts.h"
+#include "limit/step.h"
+
+namespace weir::sim {
+
+using namespace std::chrono_literals;
+using limit::Numbers;
+
+namespace {
+
+bool windowed(const Numbers& numbers) {
+  return numbers.algorithm == Algorithm::fixed_window ||
+         numbers.algorithm == Algorithm::sliding_window;
+}
+
+class Audit {
+ public:
+  explicit Audit(const History& history) : history_(history) {}
+
+  std::vector<std::string> all() {
+    for (const Record& record : history_.records) {
+      if (!record.void_) look_at(record);
+    }
+    for (std::size_t place = 0; place < routes(); ++place) {
+      for (std::uint32_t user = 0; user < 2; ++user) {
+        for (std::size_t rule = 0; rule < route(0, place).rules.size(); ++rule) {
+          counter(place, user, rule);
+        }
+      }
+    }
+    if (history_.scenario.flood) parts_were_let_through();
+    for (const std::string& state : history_.not_closed) fault("a breaker is still " + state);
+    for (const std::string& key : history_.keys_without_expiry) {
+      fault("key without time to live: " + key);
+    }
+    if (history_.over_bound != 0) fault("the scripts found a counter above its bound");
+    return std::move(faults_);
+  }
+
+ private:
+  void fault(std::string text) {
+    if (faults_.size() < 12) faults_.push_back(std::move(text));
+  }
+  void fault(const Record& record, const std::string& text) {
+    const auto us =
+        std::chrono::duration_cast<std::chrono::microseconds>(record.asked_at - history_.began);
+    std::string line = std::to_string(us.count()) + "us worker " +
+                       std::to_string(record.question.worker) + " route " +
+                       route(0, record.question.route).name + " user " +
+                       std::to_string(record.question.user) + " cost " +
+                       std::to_string(record.question.cost) + ": " + text;
+    if (record.decision) {
+      line += " (" + std::string(to_string(record.decision->verdict)) + " by " +
+              std::string(to_string(record.decision->rung)) + ", " +
+              std::string(to_string(record.decision->reason)) + ")";
+    }
+    fault(std::move(line));
+  }
+
+  // ---- One answer.
+
+  bool exposed(std::uint32_t worker, MonoTime from, MonoTime until) const {
+    return std::any_of(history_.exposed.begin(), history_.exposed.end(), [&](const Exposed& e) {
+      return e.worker == worker && e.from <= until && from <= e.until;
+    });
+  }
+
+  void look_at(const Record& record) {
+    if (record.answers != 1 || !record.decision) {
+      fault(record, "answered " + std::to_string(record.answers) + " times");
+      return;
+    }
+    const Nanos deadline = guard::patience_of(
+        record.question.patience, policy(history_.scenario.temperament, 0).model().store.deadline);
+    if (record.decided_at > record.asked_at + deadline)
+      fault(record, "answered after its deadline");
+    const Rung rung = record.decision->rung;
+    // Asked without patience enough for a healthy store, an ask is decided without it.
+    const bool impatient = deadline < 10ms;
+    const bool may =
+        impatient || exposed(record.question.worker, record.asked_at, record.decided_at);
+    if (rung != Rung::store && rung != Rung::known && !may) {
+      fault(record, "decided without the store, which was there");
+    }
+    if (record.last && rung != Rung::store && rung != Rung::known) fault(record, "not back");
+    by_policy(record);
+  }
+
+  bool no_part(const Record& record) const {
+    const auto& rules = route(record.numbers, record.question.route).rules;
+    return std::any_of(rules.begin(), rules.end(), [&](const policy::Rule& rule) {
+      const auto part =
+          limit::part_numbers(rule.numbers, {.rank = record.question.worker, .members = kWorkers});
+      return !part || record.question.cost > part->burst;
+    });
+  }
+
+  void by_policy(const Record& record) {
+    const Decision& decision = *record.decision;
+    const FailurePolicy policy = route(0, record.question.route).when_store_fails;
+    const bool open = policy == FailurePolicy::open;
+    const bool bounded = policy == FailurePolicy::bounded;
+    switch (decision.verdict) {
+      case Verdict::refused:
+        if (decision.rung != Rung::policy) fault(record, "a refusal that is nobody's policy");
+        if (open && decision.reason != Reason::over_ceiling) fault(record, "open refused");
+        if (bounded && !no_part(record)) fault(record, "refused although its worker has a part");
+        break;
+      case Verdict::allowed:
+        if (decision.rung == Rung::policy && !open) fault(record, "allowed by no policy");
+        if (decision.rung == Rung::share && !bounded) fault(record, "allowed from no part");
+        break;
+      case Verdict::limited:
+        if (decision.rung == Rung::policy) fault(record, "limited by policy");
+        if (decision.rung == Rung::share && !bounded) fault(record, "limited by no part");
+        break;
+    }
+  }
+
+  // ---- One counter.
+
+  struct Admission {
+    const Record* record;
+    Instant at;  // by the store's clock; by true time where that clock was set
+  };
+
+  void counter(std::size_t place, std::uint32_t user, std::size_t rule) {
+    std::vector<const Record*> asked;
+    std::vector<Admission> admitted;
+    for (const Record& record : history_.records) {
+      if (record.question.route != place || record.question.user != user) continue;
+      asked.push_back(&record);
+      if (!record.decision || !record.decision->allowed() || record.question.cost == 0) continue;
+      admitted.push_back({&record, time_of(record)});
+    }
+    if (asked.empty()) return;
+    std::stable_sort(admitted.begin(), admitted.end(),
+                     [](const Admission& a, const Admission& b) { return a.at < b.at; });
+    const Numbers& numbers = most_generous(place, rule);
+    if (windowed(numbers)) {
+      by_window(place, numbers, admitted);
+    } else {
+      by_interval(place, numbers, admitted);
+    }
+    if (route(0, place).rules.size() == 1) {
+      if (numbers.period_ns == Nanos(1h).count()) counted_once(place, user, asked);
+      if (numbers.algorithm == Algorithm::fixed_window) needlessly_denied(place, asked);
+    }
+  }
+
+  Instant time_of(const Record& record) const {
+    if (history_.steps.empty()) return record.decision->decided_at;
+    return Instant{record.decided_at.time_since_epoch() + 1'700'000'000s};
+  }
+
+  const Numbers& most_generous(std::size_t place, std::size_t rule) const {
+    const Numbers& before = route(0, place).rules[rule].numbers;
+    const Numbers& after = route(history_.numbers, place).rules[rule].numbers;
+    return after.limit > before.limit ? after : before;
+  }
+
+  void by_window(std::size_t place, const Numbers& numbers,
+                 const std::vector<Admission>& admitted) {
+    std::map<Instant, std::vector<const Record*>> windows;
+    for (const Admission& admission : admitted) {
+      const Instant at = admission.record->decision->decided_at;
+      windows[Instant{Nanos(limit::window_at(numbers, at).start_ns)}].push_back(admission.record);
+    }
+    for (const auto& [start, records] : windows) hold_against(place, numbers, records, Nanos{0});
+  }
+
+  void by_interval(std::size_t place, const Numbers& numbers,
+                   const std::vector<Admission>& admitted) {
+    const Nanos period(numbers.period_ns);
+    for (std::size_t first = 0; first < admitted.size(); ++first) {
+      std::vector<const Record*> records;
+      for (std::size_t i = first;
+           i < admitted.size() && admitted[i].at < admitted[first].at + period; ++i) {
+        records.push_back(admitted[i].record);
+      }
+      hold_against(place, numbers, records, period);
+    }
+  }
+
+  // What these admissions of one window went through, and what may have been admitted then.
+  void hold_against(std::size_t place, const Numbers& numbers,
+                    const std::vector<const Record*>& records, Nanos period) {
+    const policy::Route& of = route(0, place);
+    std::uint64_t sum = 0;
+    std::set<std::uint32_t> workers;
+    std::set<std::uint64_t> incarnations;
+    ladder::Exposure exposure{.workers = kWorkers, .store_answered = false};
+    MonoTime from = records.front()->asked_at;
+    MonoTime until = records.front()->decided_at;
+    for (const Record* record : records) {
+      sum += record->question.cost;
+      from = std::min(from, record->asked_at);
+      until = std::max(until, record->decided_at);
+      if (record->decision->rung == Rung::store) {
+        exposure.store_answered = true;
+      } else {
+        workers.insert(record->question.worker);
+        incarnations.insert(record->incarnation);
+      }
+    }
+    exposure.cut_off = static_cast<std::uint32_t>(workers.size());
+    exposure.replaced = static_cast<std::uint32_t>(incarnations.size() - workers.size());
+    for (const MonoTime loss : history_.losses) exposure.losses += from <= loss && loss <= until;
+    if (of.ceiling) exposure.ceiling = &of.ceiling->numbers;
+    const auto bound = ladder::most_admitted(numbers, of.when_store_fails, exposure);
+    if (!bound) return;
+    const std::uint64_t most =
+        *bound + for_steps(numbers, from, until, period, incarnations.size());
+    if (sum > most) {
+      fault(*records.front(), std::to_string(sum) + " admitted within " +
+                                  std::to_string((until - from) / 1ms) + " ms, and the bound is " +
+                                  std::to_string(most));
+    }
+  }
+
+  // A clock that is set forward is time that passes for a counter; a window whose clock is set
+  // begins again.
+  std::uint64_t for_steps(const Numbers& numbers, MonoTime from, MonoTime until, Nanos period,
+                          std::size_t parts) const {
+    std::uint64_t more = 0;
+    for (const auto& [at, by] : history_.steps) {
+      // Who was cut off hears of it later.
+      if (at > until) continue;
+      if (windowed(numbers)) {
+        more += numbers.limit * (1 + parts);
+      } else if (by > Nanos{0} || at >= from) {
+        const Nanos ahead = std::max(by, Nanos{0}) + 40ms;
+        const std::uint64_t longer = ladder::most_in(numbers, period + ahead);
+        more += (longer - ladder::most_in(numbers, period)) * (1 + parts);
+      }
+    }
+    return more;
+  }
+
+  // ---- Nothing twice, nothing lost.
+
+  bool may_be_charged_unheard(const Record& record) const {
+    return record.void_ || record.answers == 0 ||
+           (record.decision->rung != Rung::store && record.decision->rung != Rung::known);
+  }
+
+  void counted_once(std::size_t place, std::uint32_t user,
+                    const std::vector<const Record*>& asked) {
+    const bool stepped = history_.scenario.has(FaultKind::clock_step);
+    if (stepped) return;  // the hour may be another
+    std::uint64_t admitted = 0;
+    std::uint64_t by_store = 0;
+    std::uint64_t unheard = 0;
+    const Record* final = nullptr;
+    for (const Record* record : asked) {
+      const std::uint64_t cost = record->question.cost;
+      if (may_be_charged_unheard(*record)) unheard += cost;
+      if (!record->decision) continue;
+      if (record->decision->allowed()) {
+        admitted += cost;
+        if (record->decision->rung == Rung::store) by_store += cost;
+      }
+      if (record->last && record->decision->rung == Rung::store) final = record;
+    }
+    if (final == nullptr || final->decision->rules().empty()) return;
+    const RuleReport& report = final->decision->rules().front();
+    if (!report.remaining) return;
+    const std::uint64_t used = report.limit - *report.remaining;
+    const bool open = route(0, place).when_store_fails == FailurePolicy::open;
+    const std::uint64_t slack = history_.unknown > 0 || open ? unheard : 0;
+    if (used > admitted + slack) {
+      fault(*final, "the store counts " + std::to_string(used) + ", and " +
+                        std::to_string(admitted) + " were admitted");
+    }
+    const bool forgotten = !history_.losses.empty() || history_.reload ||
+                           history_.scenario.has(FaultKind::restart_worker) ||
+                           history_.scenario.has(FaultKind::crash_worker);
+    const std::uint64_t least = open ? by_store : admitted;
+    if (!forgotten && used < std::min<std::uint64_t>(report.limit, least)) {
+      fault(*final, "the store counts " + std::to_string(used) + " of " + std::to_string(least) +
+                        " that were admitted");
+    }
+    (void)user;
+  }
+
+  // A denial by the store, or by what it said: the window was used up, by what was admitted or may
+  // have been charged.
+  void needlessly_denied(std::size_t place, const std::vector<const Record*>& asked) {
+    if (history_.reload || !history_.steps.empty()) return;
+    const Numbers& numbers = route(0, place).rules.front().numbers;
+    for (const Record* denied : asked) {
+      if (!denied->decision || denied->decision->verdict != Verdict::limited) continue;
+      if (denied->decision->rung != Rung::store && denied->decision->rung != Rung::known) continue;
+      const std::int64_t window = limit::window_at(numbers, denied->decision->decided_at).start_ns;
+      std::uint64_t used = std::max<std::uint64_t>(denied->question.cost, 1);
+      for (const Record* other : asked) {
+        if (other->asked_at > denied->decided_at) continue;
+        const bool admitted = other->decision && other->decision->allowed();
+        if (!admitted && !may_be_charged_unheard(*other)) continue;
+        const bool here = !other->decision ||
+                          std::abs(limit::window_at(numbers, other->decision->decided_at).start_ns -
+                                   window) <= (admitted ? 0 : numbers.period_ns);
+        if (here) used += other->question.cost;
+      }
+      if (used <= numbers.limit) {
+        fault(*denied, "denied with " + std::to_string(numbers.limit - used) + " of " +
+                           std::to_string(numbers.limit) + " to spare");
+      }
+    }
+  }
+
+  // ---- Letting through what it can.
+
+  void parts_were_let_through() {
+    const Fault& outage = *history_.scenario.flood;
+    const MonoTime from = history_.began + outage.start;
+    const MonoTime until = from + outage.length;
+    std::uint64_t admitted = 0;
+    std::uint32_t limit = 0;
+    for (const Record& record : history_.records) {
+      if (record.question.route != flood_route() || record.last || record.void_) continue;
+      if (record.asked_at < from || record.asked_at > until || !record.decision) continue;
+      limit = route(record.numbers, flood_route()).rules.front().numbers.limit;
+      if (record.decision->allowed()) admitted += record.question.cost;
+    }
+    if (admitted * 100 < std::uint64_t{limit} * 95) {
+      fault("an outage let " + std::to_string(admitted) + " of " + std::to_string(limit) +
+            " through");
+    }
+  }
+
+  const History& history_;
+  std::vector<std::string> faults_;
+};
+
+}  // namespace
+
+std::vector<std::string> audit(const History& history) {
+  return Audit(history).all();
+}
+
+}  // namespace weir::sim

@@ -1,0 +1,112 @@
+// A fleet in simulated time. `WEIR_SIM_SEED=N weir_sim_tests --gtest_filter='*Seeds'` replays one
+// run; WEIR_SIM_SECONDS says for how long seeds are drawn, WEIR_SIM_FIRST where they begin.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "sim/audit.h"
+#include "sim/fleet.h"
+#include "sim/scenario.h"
+
+namespace weir::sim {
+namespace {
+
+using WallClock = std::chrono::steady_clock;
+
+// Seeds that once found a fault of Weir's.
+constexpr std::array<std::uint64_t, 1> kKept{1};
+
+std::uint64_t number_of(const char* name, std::uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+// Empty: the run kept everything.
+std::string faults_of(std::uint64_t seed, Canary canary = Canary::none) {
+  const Scenario scenario = draw(seed);
+  const auto faults = audit(run(scenario, canary));
+  if (faults.empty()) return {};
+  std::string text = scenario.text();
+  for (const std::string& fault : faults) text += "    " + fault + "\n";
+  return text + "  replay: WEIR_SIM_SEED=" + std::to_string(seed) +
+         " weir_sim_tests --gtest_filter='Fleet.KeepsItsPromisesUnderDrawnSeeds'\n";
+}
+
+TEST(Fleet, KeepsItsPromisesUnderDrawnSeeds) {
+  if (const char* seed = std::getenv("WEIR_SIM_SEED"); seed != nullptr) {
+    EXPECT_EQ(faults_of(std::strtoull(seed, nullptr, 10)), "");
+    return;
+  }
+  const std::chrono::seconds time(number_of("WEIR_SIM_SECONDS", 12));
+  const std::uint64_t most = number_of("WEIR_SIM_RUNS", 1'000'000'000);
+  std::uint64_t seed = number_of("WEIR_SIM_FIRST", 1'000);
+  const auto began = WallClock::now();
+  std::uint64_t runs = 0;
+  int failed = 0;
+  for (; runs < most && WallClock::now() - began < time && failed < 5; ++runs, ++seed) {
+    const std::string faults = faults_of(seed);
+    EXPECT_EQ(faults, "");
+    if (!faults.empty()) ++failed;
+  }
+  const double seconds = std::chrono::duration<double>(WallClock::now() - began).count();
+  std::printf("%llu runs, %.0f a minute\n", static_cast<unsigned long long>(runs),
+              static_cast<double>(runs) * 60 / seconds);
+  EXPECT_GT(runs, 0U);
+}
+
+TEST(Fleet, KeepsItsPromisesUnderKeptSeeds) {
+  for (const std::uint64_t seed : kKept) EXPECT_EQ(faults_of(seed), "");
+}
+
+TEST(Fleet, RunsTheSameForTheSameSeed) {
+  const History one = run(draw(42));
+  const History two = run(draw(42));
+  EXPECT_EQ(one.events, two.events);
+  ASSERT_EQ(one.records.size(), two.records.size());
+  for (std::size_t i = 0; i < one.records.size(); ++i) {
+    EXPECT_EQ(one.records[i].decided_at, two.records[i].decided_at);
+    EXPECT_EQ(one.records[i].decision->rung, two.records[i].decision->rung);
+    EXPECT_EQ(one.records[i].decision->verdict, two.records[i].decision->verdict);
+  }
+}
+
+TEST(Fleet, DrawsWhatIsWorthRunning) {
+  std::array<int, kFaultKinds> drawn{};
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const Scenario scenario = draw(seed);
+    EXPECT_GE(scenario.questions.size(), 300U);
+    std::size_t kinds = 0;
+    for (std::size_t kind = 0; kind < kFaultKinds; ++kind) {
+      if (!scenario.has(static_cast<FaultKind>(kind))) continue;
+      ++kinds;
+      ++drawn[kind];
+    }
+    EXPECT_GE(kinds, 2U) << seed;
+  }
+  for (std::size_t kind = 0; kind < kFaultKinds; ++kind) {
+    EXPECT_GE(drawn[kind], 20) << to_string(static_cast<FaultKind>(kind));
+  }
+}
+
+// A harness that finds nothing of these would find nothing.
+class Canaries : public ::testing::TestWithParam<Canary> {};
+
+TEST_P(Canaries, AreFound) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    if (!faults_of(seed, GetParam()).empty()) return;
+  }
+  ADD_FAILURE() << "not found in 200 runs";
+}
+
+INSTANTIATE_TEST_SUITE_P(Planted, Canaries,
+                         ::testing::Values(Canary::owed_twice, Canary::runs_twice,
+                                           Canary::whole_limits, Canary::no_expiry));
+
+}  // namespace
+}  // namespace weir::sim

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "policy/model.h"
+#include "weir/policy.h"
+
+namespace weir::sim {
+
+// The policies that simulated fleets run: two temperaments of breaker and recovery, each under
+// three sets of numbers to reload between. All have the same routes.
+inline constexpr std::size_t kTemperaments = 2;
+inline constexpr std::size_t kNumberSets = 3;
+inline constexpr std::uint32_t kWorkers = 4;
+
+const Policy& policy(std::size_t temperament, std::size_t numbers);
+
+// A route under one set of numbers.
+const policy::Route& route(std::size_t numbers, std::size_t place);
+std::size_t routes();
+// The route that is kept for a whole outage: no other ask touches it.
+std::size_t flood_route();
+
+}  // namespace weir::sim

@@ -1,0 +1,173 @@
+#include "sim/scenario.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "sim/policies.h"
+#include "testing/sim/sim_random.h"
+
+namespace weir::sim {
+
+using namespace std::chrono_literals;
+using testing::SimRandom;
+
+namespace {
+
+constexpr int kQuestions = 320;
+constexpr Nanos kLength = 14s;
+
+constexpr std::array<std::string_view, kFaultKinds> kNames{
+    "outage",     "hang",         "slow",           "cut",           "cut_up",
+    "cut_down",   "lose_replies", "flush",          "restart_empty", "restart_old",
+    "clock_step", "scripts_gone", "restart_worker", "crash_worker",  "reload"};
+
+Fault draw_fault(FaultKind kind, SimRandom& random) {
+  Fault fault{.kind = kind};
+  fault.start = random.between(1s, 9s);
+  fault.length = random.percent(30) ? random.between(5ms, 100ms) : random.between(100ms, 4s);
+  fault.worker = static_cast<std::uint32_t>(random.below(kWorkers));
+  fault.numbers = 1 + random.below(kNumberSets - 1);
+  switch (kind) {
+    case FaultKind::slow:
+      fault.amount = random.between(500us, 30ms);
+      break;
+    case FaultKind::lose_replies:
+      fault.length = random.between(1ms, 300ms);
+      break;
+    case FaultKind::clock_step: {
+      const Nanos by = random.percent(50) ? random.between(2ms, 900ms) : random.between(1s, 40s);
+      fault.amount = random.percent(50) ? by : -by;
+      break;
+    }
+    default:
+      break;
+  }
+  return fault;
+}
+
+Question draw_question(SimRandom& random, const std::vector<std::size_t>& routes) {
+  Question question;
+  question.worker = static_cast<std::uint32_t>(random.below(kWorkers));
+  question.route = routes[random.below(routes.size())];
+  question.user = static_cast<std::uint32_t>(random.below(2));
+  if (random.percent(15)) question.cost = 2 + random.below(4);
+  if (random.percent(3)) question.cost = 0;
+  if (random.percent(10)) question.patience = random.between(1ms, 40ms);
+  return question;
+}
+
+void draw_questions(SimRandom& random, Scenario& scenario) {
+  std::vector<std::size_t> routes;
+  for (std::size_t i = 0; i < 5; ++i) routes.push_back(random.below(flood_route()));
+  Nanos clump = 0s;
+  for (int i = 0; i < kQuestions; ++i) {
+    Question question = draw_question(random, routes);
+    if (random.percent(10)) clump = random.between(0s, kLength);
+    question.at =
+        random.percent(40) ? clump + random.between(0ms, 30ms) : random.between(0s, kLength);
+    scenario.questions.push_back(question);
+  }
+}
+
+// More than every worker's part, over the middle of the outage.
+void draw_flood(SimRandom& random, Scenario& scenario) {
+  const FaultKind kind = random.percent(50) ? FaultKind::outage : FaultKind::hang;
+  const Fault fault{
+      .kind = kind, .start = random.between(1s, 8s), .length = random.between(1s, 4s)};
+  const auto units = route(0, flood_route()).rules.front().numbers.limit;
+  for (std::uint32_t worker = 0; worker < kWorkers; ++worker) {
+    for (std::uint32_t i = 0; i < units / kWorkers + 3; ++i) {
+      scenario.questions.push_back({.at = fault.start + random.between(50ms, fault.length - 50ms),
+                                    .worker = worker,
+                                    .route = flood_route()});
+    }
+  }
+  scenario.flood = fault;
+  scenario.faults.push_back(fault);
+}
+
+std::string milliseconds(Nanos time) {
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(time).count();
+  return std::to_string(us / 1000) + "." + std::to_string(1000 + std::abs(us % 1000)).substr(1) +
+         "ms";
+}
+
+}  // namespace
+
+std::string_view to_string(FaultKind kind) {
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+bool cuts_off(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::flush:
+    case FaultKind::clock_step:
+    case FaultKind::scripts_gone:
+    case FaultKind::reload:
+      return false;
+    default:
+      return true;
+  }
+}
+
+bool is_of_one_worker(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::cut:
+    case FaultKind::cut_up:
+    case FaultKind::cut_down:
+    case FaultKind::lose_replies:
+    case FaultKind::restart_worker:
+    case FaultKind::crash_worker:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool Scenario::has(FaultKind kind) const {
+  return std::any_of(faults.begin(), faults.end(), [&](const Fault& f) { return f.kind == kind; });
+}
+
+std::string Scenario::text() const {
+  std::string out = "seed " + std::to_string(seed) + ", temperament " +
+                    std::to_string(temperament) + ", jitter " + milliseconds(jitter) + "\n";
+  for (const Fault& fault : faults) {
+    out += "  " + milliseconds(fault.start) + " +" + milliseconds(fault.length) + " " +
+           std::string(to_string(fault.kind));
+    if (is_of_one_worker(fault.kind)) out += " worker " + std::to_string(fault.worker);
+    if (fault.amount != Nanos{0}) out += " by " + milliseconds(fault.amount);
+    if (fault.kind == FaultKind::reload) out += " numbers " + std::to_string(fault.numbers);
+    out += "\n";
+  }
+  return out;
+}
+
+Scenario draw(std::uint64_t seed) {
+  SimRandom random(seed);
+  Scenario scenario;
+  scenario.seed = seed;
+  scenario.temperament = random.below(kTemperaments);
+  scenario.length = kLength;
+  if (random.percent(50)) scenario.jitter = random.between(0us, 3ms);
+  for (std::uint32_t i = 0; i < kWorkers; ++i) {
+    scenario.walls.push_back(random.percent(50) ? 0ms : random.between(-800ms, 800ms));
+  }
+  draw_questions(random, scenario);
+  if (random.percent(40)) draw_flood(random, scenario);
+  // Two kinds at least, and now and then one of them again.
+  std::array<bool, kFaultKinds> drawn{};
+  const std::size_t wanted = 2 + random.below(3);
+  for (std::size_t kinds = scenario.flood ? 1 : 0; kinds < wanted;) {
+    const std::size_t kind = random.below(kFaultKinds);
+    // One change of numbers a run: what several make of a counter has no bound of its own.
+    if (drawn[kind] && kind == static_cast<std::size_t>(FaultKind::reload)) continue;
+    if (scenario.flood && kind == static_cast<std::size_t>(scenario.flood->kind)) continue;
+    if (!drawn[kind]) ++kinds;
+    drawn[kind] = true;
+    scenario.faults.push_back(draw_fault(static_cast<FaultKind>(kind), random));
+  }
+  return scenario;
+}
+
+}  // namespace weir::sim
