@@ -6,6 +6,7 @@
 #include "cli/bench.h"
 #include "cli/check.h"
 #include "cli/completion.h"
+#include "cli/drill.h"
 #include "cli/explain.h"
 #include "cli/lint.h"
 #include "cli/serve.h"
@@ -21,6 +22,7 @@ struct CommandLine {
   LintCommand lint;
   ServeCommand serve;
   BenchCommand bench;
+  DrillCommand drill;
   std::string shell;
   bool version = false;
   bool json = false;
@@ -32,6 +34,7 @@ struct CommandLine {
   CLI::App* lint_verb = nullptr;
   CLI::App* serve_verb = nullptr;
   CLI::App* bench_verb = nullptr;
+  CLI::App* drill_verb = nullptr;
   CLI::App* completion_verb = nullptr;
 
   CommandLine();
@@ -44,6 +47,7 @@ struct CommandLine {
   void add_lint();
   void add_serve();
   void add_bench();
+  void add_drill();
   void add_completion();
 };
 
@@ -174,6 +178,27 @@ void CommandLine::add_bench() {
   bench_verb->add_flag("--json", bench.json, "One JSON object");
 }
 
+void CommandLine::add_drill() {
+  drill_verb = verb(app, "drill", "Make the store fail under load, and say what the policy did");
+  drill_verb->add_option("POLICY", drill.policy, kPolicyHelp)->type_name("");
+  drill_verb
+      ->add_option("SCENARIO", drill.scenarios,
+                   "Scenarios by name, or files of them; failover-11s where none is named")
+      ->type_name("");
+  drill_verb
+      ->add_option("--store", drill.store,
+                   "A Redis to put the proxy in front of; else one is started")
+      ->type_name("ADDR");
+  drill_verb->add_option("--rate", drill.rate, "Calls a second of each route; 50 where not given")
+      ->type_name("N");
+  drill_verb->add_option("--clients", drill.clients, "Clients of each route; 12 where not given")
+      ->type_name("N");
+  drill_verb->add_option("--report", drill.report, "Write a page and its figures there")
+      ->type_name("DIR");
+  drill_verb->add_flag("--list", drill.list, "Name the scenarios");
+  drill_verb->add_flag("--json", drill.json, "One JSON object a scenario");
+}
+
 void CommandLine::add_completion() {
   completion_verb = verb(app, "completion", "Print the completion script of a shell");
   completion_verb->add_option("SHELL", shell, "bash, zsh or fish")->required()->type_name("");
@@ -188,6 +213,7 @@ CommandLine::CommandLine() {
   add_lint();
   add_serve();
   add_bench();
+  add_drill();
   add_completion();
   // An empty word is a variable of somebody's script that was not set: never "not given".
   for (CLI::App* each : app.get_subcommands({})) {
@@ -223,6 +249,7 @@ ExitCode dispatch(Environment& environment, CommandLine& line) {
   if (*line.lint_verb) return lint(environment, line.lint);
   if (*line.serve_verb) return serve(environment, line.serve);
   if (*line.bench_verb) return bench(environment, line.bench);
+  if (*line.drill_verb) return drill(environment, line.drill);
   if (*line.completion_verb) return print_completion(environment, line.shell);
   return fail(environment, ExitCode::usage, "no verb is given; weir --help lists them");
 }

@@ -9,7 +9,7 @@
 namespace weir::cli {
 
 // The store that the command line or WEIR_STORE names instead of the file's; absent where neither
-// does. An empty --store or WEIR_STORE counts as not given.
+// does. An empty WEIR_STORE counts as not given.
 std::optional<std::string> store_override(const Environment& environment, const std::string& given);
 
 // Loads a policy and puts it on the store that store_override() names. Where that fails it says so

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/environment.h"
+
+namespace weir::cli {
+
+// `weir drill POLICY [SCENARIO…]`, as written; an empty text leaves the default.
+struct DrillCommand {
+  std::string policy;
+  std::vector<std::string> scenarios;  // names of those that ship, or files; none: failover-11s
+  std::string store;                   // host:port
+  std::string rate;
+  std::string clients;
+  std::string report;  // directory
+  bool list = false;
+  bool json = false;
+};
+
+// Guarantees:  answered_no where an expectation or a bound was broken.
+ExitCode drill(Environment& environment, const DrillCommand& command);
+
+}  // namespace weir::cli

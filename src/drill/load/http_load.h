@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "weir/clock.h"
+
+namespace weir::drill {
+
+// How one call went, as its client saw it.
+struct HttpOutcome {
+  std::uint64_t tag = 0;
+  MonoTime due{};         // when it was to begin; waiting for a connection counts as waiting
+  MonoTime sent{};        // when it did
+  MonoTime answered{};    // when its answer was whole, or it was given up
+  int status = 0;         // 0: no answer
+  std::string_view rung;  // what Weir-Rung says; empty: the store
+};
+
+// Makes calls to one HTTP/1.1 server, each on time whatever becomes of the others: nothing is
+// hidden by a server that makes its clients wait.
+//
+// Threads:     one of its own; outcomes are told there.
+class HttpLoad {
+ public:
+  struct Options {
+    std::string host = "127.0.0.1";
+    std::uint16_t port = 0;
+    std::string target = "/v1/check";
+    std::uint32_t connections = 64;
+    Nanos patience{std::chrono::seconds(5)};  // for one answer; then its connection is cut
+  };
+  // The next call: its time and its body. False: there is none any more. `previous` is the time of
+  // the one before.
+  struct Call {
+    MonoTime due{};
+    std::uint64_t tag = 0;
+    std::string body;
+  };
+  using Next = std::function<bool(Call& call)>;
+  using OnOutcome = std::function<void(const HttpOutcome& outcome)>;
+
+  explicit HttpLoad(Options options);
+  ~HttpLoad();
+  HttpLoad(const HttpLoad&) = delete;
+  HttpLoad& operator=(const HttpLoad&) = delete;
+
+  // Runs in the calling thread until there are no more calls and every one has its outcome.
+  void run(const Next& next, const OnOutcome& on_outcome);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace weir::drill

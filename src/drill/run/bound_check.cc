@@ -1,0 +1,91 @@
+#include "drill/run/bound_check.h"
+
+#include <algorithm>
+#include <map>
+
+#include "drill/run/call_plan.h"
+#include "ladder/bound.h"
+#include "limit/step.h"
+
+namespace weir::drill {
+namespace {
+
+using limit::Numbers;
+
+// In windows of their own, each call where both its ends lie.
+std::uint64_t most_in_own_windows(const Numbers& numbers, const std::vector<Admission>& calls) {
+  std::map<std::int64_t, std::uint64_t> windows;
+  std::uint64_t most = 0;
+  for (const Admission& call : calls) {
+    const limit::Window window = limit::window_at(numbers, call.sent);
+    if (limit::window_at(numbers, call.answered).start_ns != window.start_ns) continue;
+    most = std::max(most, ++windows[window.start_ns]);
+  }
+  return most;
+}
+
+// In any interval of one period that begins with a call.
+std::uint64_t most_in_any_period(const Numbers& numbers, const std::vector<Admission>& calls) {
+  const Nanos period{numbers.period_ns};
+  std::uint64_t most = 0;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const Instant end = calls[i].sent + period;
+    std::uint64_t count = 0;
+    for (std::size_t j = i; j < calls.size() && calls[j].sent < end; ++j) {
+      if (calls[j].answered < end) ++count;
+    }
+    most = std::max(most, count);
+    if (!calls.empty() && calls.back().sent < end) break;  // later beginnings hold no more
+  }
+  return most;
+}
+
+bool windowed(const Numbers& numbers) {
+  return numbers.algorithm == Algorithm::fixed_window ||
+         numbers.algorithm == Algorithm::sliding_window;
+}
+
+// Whether all clients share one counter of this rule.
+bool shared_by_all(const policy::Rule& rule) {
+  return std::all_of(rule.by.begin(), rule.by.end(), [](const policy::Source& source) {
+    return value_of(source.text, 0) == value_of(source.text, 1);
+  });
+}
+
+}  // namespace
+
+std::vector<BoundCheck> check_bounds(const policy::Model& model, const policy::Route& route,
+                                     std::span<const Admission> admissions,
+                                     const Scenario& scenario) {
+  const bool calm = std::all_of(scenario.phases.begin(), scenario.phases.end(),
+                                [](const Phase& phase) { return phase.is_calm(); });
+  const std::uint32_t workers = model.store.workers.of.value_or(1);
+  ladder::Exposure exposure{.workers = workers,
+                            .cut_off = calm ? 0U : 1U,
+                            .losses = scenario.losses(),
+                            .ceiling = route.ceiling ? &route.ceiling->numbers : nullptr};
+  std::vector<BoundCheck> checks;
+  for (const policy::Rule& rule : route.rules) {
+    if (rule.shadow || route.shadow) continue;
+    std::map<std::uint32_t, std::vector<Admission>> keys;
+    for (const Admission& each : admissions) {
+      keys[shared_by_all(rule) ? 0 : each.client].push_back(each);
+    }
+    BoundCheck check{.route = route.name,
+                     .rule = rule.name,
+                     .admitted = 0,
+                     .limit = ladder::most_in_window(rule.numbers),
+                     .most = ladder::most_admitted(rule.numbers, route.when_store_fails, exposure)};
+    for (auto& [client, calls] : keys) {
+      std::sort(calls.begin(), calls.end(),
+                [](const Admission& a, const Admission& b) { return a.sent < b.sent; });
+      check.admitted = std::max(check.admitted, windowed(rule.numbers)
+                                                    ? most_in_own_windows(rule.numbers, calls)
+                                                    : most_in_any_period(rule.numbers, calls));
+    }
+    checks.push_back(std::move(check));
+  }
+  return checks;
+}
+
+}  // namespace weir::drill

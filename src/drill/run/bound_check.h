@@ -1,0 +1,27 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "drill/run/drill.h"
+#include "policy/model.h"
+
+namespace weir::drill {
+
+// One call that was allowed.
+struct Admission {
+  std::uint32_t client = 0;
+  Instant sent{};
+  Instant answered{};
+};
+
+// Compares what the calls of one route were admitted with what its rules may admit over the
+// scenario, key by key and window by window.
+//
+// Guarantees:  a call counts in a window only where it began and ended inside it, so that a bound
+//              that is said to be broken was.
+std::vector<BoundCheck> check_bounds(const policy::Model& model, const policy::Route& route,
+                                     std::span<const Admission> admissions,
+                                     const Scenario& scenario);
+
+}  // namespace weir::drill

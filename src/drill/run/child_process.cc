@@ -1,0 +1,95 @@
+#include "drill/run/child_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <thread>
+#include <utility>
+
+namespace weir::drill {
+
+Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& words,
+                                         const std::string& log) {
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, log.c_str(),
+                                   O_WRONLY | O_CREAT | O_APPEND, 0600);
+  posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
+  // What is open here is not open there: a child that held the proxy's listening socket would keep
+  // it listening after the proxy has closed it.
+  posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
+  // A process group of its own: the interrupt of a terminal is ours to pass on.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  pid_t pid = -1;
+  const int fault =
+      ::posix_spawnp(&pid, arguments[0], &files, &attributes, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&attributes);
+  if (fault != 0) {
+    return Error{ErrorCode::unavailable,
+                 words.front() + " cannot be started: " + std::strerror(fault)};
+  }
+  return ChildProcess(pid, log);
+}
+
+ChildProcess::ChildProcess(ChildProcess&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)), log_(std::move(other.log_)) {}
+
+ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
+  if (this != &other) {
+    kill();
+    pid_ = std::exchange(other.pid_, -1);
+    log_ = std::move(other.log_);
+  }
+  return *this;
+}
+
+ChildProcess::~ChildProcess() {
+  kill();
+}
+
+void ChildProcess::signal(int number) const noexcept {
+  if (pid_ > 0) ::kill(pid_, number);
+}
+
+bool ChildProcess::running() noexcept {
+  if (pid_ <= 0) return false;
+  if (::waitpid(pid_, nullptr, WNOHANG) != pid_) return true;
+  pid_ = -1;
+  return false;
+}
+
+bool ChildProcess::wait(Nanos patience) noexcept {
+  const MonoTime until = Clock::real().mono() + patience;
+  while (running()) {
+    if (Clock::real().mono() >= until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+void ChildProcess::kill() noexcept {
+  if (pid_ <= 0) return;
+  ::kill(pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+  pid_ = -1;
+}
+
+std::string ChildProcess::output() const {
+  std::ifstream file(log_, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace weir::drill

@@ -1,0 +1,194 @@
+#include "drill/scenario/scenario.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <sstream>
+
+#include "drill/scenario/shipped.h"
+#include "policy/fault_list.h"
+#include "policy/field_reader.h"
+#include "policy/yaml.h"
+
+namespace weir::drill {
+namespace {
+
+using namespace std::chrono_literals;
+using policy::FaultList;
+using policy::MapReader;
+using policy::Value;
+
+constexpr Nanos kLongestPhase = 1h;
+constexpr Nanos kLongestDelay = 1min;
+constexpr std::size_t kMostPhases = 100;
+
+enum class StoreWord : std::uint8_t { well, refuse, blackhole, deaf, stall };
+
+void read_time(FaultList& faults, MapReader& map, std::string_view field, Nanos least, Nanos most,
+               Nanos& out) {
+  if (const auto at = map.get(field)) {
+    out = policy::read_duration(faults, *at, least, most).value_or(out);
+  }
+}
+
+void read_number(FaultList& faults, MapReader& map, std::string_view field, std::uint64_t most,
+                 std::uint32_t& out) {
+  if (const auto at = map.get(field)) {
+    out = static_cast<std::uint32_t>(policy::read_integer(faults, *at, 1, most).value_or(out));
+  }
+}
+
+ProxyFaults faults_of(StoreWord word) {
+  switch (word) {
+    case StoreWord::well:
+      break;
+    case StoreWord::refuse:
+      return ProxyFaults::refuse();
+    case StoreWord::blackhole:
+      return ProxyFaults::blackhole();
+    case StoreWord::deaf:
+      return ProxyFaults::deaf();
+    case StoreWord::stall:
+      return ProxyFaults::stall();
+  }
+  return {};
+}
+
+void read_faults(FaultList& faults, MapReader& map, Phase& phase) {
+  if (const auto at = map.get("store")) {
+    const auto word = policy::read_choice<StoreWord>(faults, *at,
+                                                     {{"well", StoreWord::well},
+                                                      {"refuse", StoreWord::refuse},
+                                                      {"blackhole", StoreWord::blackhole},
+                                                      {"deaf", StoreWord::deaf},
+                                                      {"stall", StoreWord::stall}});
+    if (word) phase.faults = faults_of(*word);
+  }
+  read_time(faults, map, "delay", 1us, kLongestDelay, phase.faults.reply_delay);
+  read_time(faults, map, "jitter", 1us, kLongestDelay, phase.faults.jitter);
+  read_time(faults, map, "between_bytes", 1us, 1s, phase.faults.between_bytes);
+  if (const auto at = map.get("cut")) {
+    using Cut = ProxyFaults::Cut;
+    phase.faults.cut = policy::read_choice<Cut>(faults, *at,
+                                                {{"before_reply", Cut::before_reply},
+                                                 {"inside_reply", Cut::inside_reply},
+                                                 {"after_reply", Cut::after_reply}})
+                           .value_or(Cut::never);
+  }
+  read_number(faults, map, "percent", 100, phase.faults.percent);
+  if (const auto at = map.get("reset")) {
+    phase.reset = policy::read_bool(faults, *at).value_or(false);
+  }
+  if (const auto at = map.get("server")) {
+    phase.server = policy::read_choice<ServerAct>(faults, *at,
+                                                  {{"pause", ServerAct::pause},
+                                                   {"resume", ServerAct::resume},
+                                                   {"kill", ServerAct::kill},
+                                                   {"start", ServerAct::start}})
+                       .value_or(ServerAct::none);
+  }
+  read_time(faults, map, "flap", 10ms, kLongestPhase, phase.flap);
+}
+
+Phase read_phase(FaultList& faults, const Value& at) {
+  MapReader map(faults, at, "a phase",
+                {"name", "for", "store", "delay", "jitter", "between_bytes", "cut", "percent",
+                 "reset", "server", "flap", "load"});
+  Phase phase;
+  if (!map.is_map()) return phase;
+  if (const auto name = map.get("name")) {
+    phase.name = policy::read_text(faults, *name).value_or("");
+  } else {
+    faults.add_silent(*at.node, at.path, "has no name", "name: a word for the report");
+  }
+  if (!map.has("for")) {
+    faults.add_silent(*at.node, at.path, "does not say how long it is", "for: a duration");
+  }
+  read_time(faults, map, "for", 100ms, kLongestPhase, phase.length);
+  read_number(faults, map, "load", 10'000, phase.load_percent);
+  read_faults(faults, map, phase);
+  return phase;
+}
+
+Scenario read_scenario(FaultList& faults, const Value& root, const std::string& name) {
+  MapReader map(faults, root, "a scenario", {"name", "about", "phases"});
+  Scenario scenario{.name = name, .about = {}, .phases = {}};
+  if (!map.is_map()) return scenario;
+  if (const auto at = map.get("name")) {
+    scenario.name = policy::read_text(faults, *at).value_or(name);
+  }
+  if (const auto at = map.get("about")) {
+    scenario.about = policy::read_text(faults, *at).value_or("");
+  }
+  const auto phases = map.get("phases");
+  if (!phases) {
+    faults.add_silent(*root.node, root.path, "has no phases", "phases: a list of at least one");
+    return scenario;
+  }
+  for (const Value& each : policy::read_list(faults, *phases, kMostPhases, policy::Lone::refused)) {
+    scenario.phases.push_back(read_phase(faults, each));
+  }
+  if (!faults.failed() && !scenario.phases.front().is_calm()) {
+    faults.add_silent(*phases->node, "phases[0]", "is not calm",
+                      "a first phase without faults, for the others to be compared with");
+  }
+  return scenario;
+}
+
+}  // namespace
+
+Nanos Scenario::length() const noexcept {
+  return std::accumulate(phases.begin(), phases.end(), Nanos{0},
+                         [](Nanos sum, const Phase& phase) { return sum + phase.length; });
+}
+
+std::uint32_t Scenario::losses() const noexcept {
+  return static_cast<std::uint32_t>(
+      std::count_if(phases.begin(), phases.end(),
+                    [](const Phase& phase) { return phase.server == ServerAct::kill; }));
+}
+
+std::span<const Scenario> shipped_scenarios() {
+  static const std::vector<Scenario> all = [] {
+    std::vector<Scenario> read;
+    for (const ShippedText& each : shipped_texts()) {
+      auto scenario = parse_scenario(each.text, std::string(each.name), std::string(each.name));
+      if (scenario) read.push_back(std::move(*scenario));
+    }
+    return read;
+  }();
+  return all;
+}
+
+const Scenario* shipped_scenario(std::string_view name) {
+  const auto all = shipped_scenarios();
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [name](const Scenario& each) { return each.name == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+Result<Scenario> parse_scenario(std::string_view text, const std::string& file,
+                                const std::string& name) {
+  FaultList faults(file);
+  const auto document = policy::read_yaml(text, faults);
+  Scenario scenario;
+  if (document) scenario = read_scenario(faults, {document->root, ""}, name);
+  if (faults.failed()) {
+    return Error{ErrorCode::invalid_argument, policy::text_of(faults.sorted())};
+  }
+  return scenario;
+}
+
+Result<Scenario> load_scenario(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) {
+    return Error{ErrorCode::not_found, path +
+                                           ": cannot be read; allowed: a scenario file, or one "
+                                           "of those that `weir drill --list` names"};
+  }
+  return parse_scenario(text.str(), path, std::filesystem::path(path).stem().string());
+}
+
+}  // namespace weir::drill

@@ -1,0 +1,76 @@
+#include "drill/scenario/scenario.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "drill/scenario/shipped.h"
+
+namespace weir::drill {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+std::string faults_in(std::string_view text) {
+  const auto scenario = parse_scenario(text, "s.yaml", "s");
+  return scenario ? "none" : scenario.error().message;
+}
+
+TEST(Scenario, EveryOneThatShipsIsReadAndEndsCalm) {
+  ASSERT_EQ(shipped_scenarios().size(), shipped_texts().size());
+  ASSERT_GE(shipped_scenarios().size(), 12U);
+  for (const Scenario& each : shipped_scenarios()) {
+    EXPECT_EQ(shipped_scenario(each.name), &each);
+    EXPECT_FALSE(each.about.empty()) << each.name;
+    EXPECT_TRUE(each.phases.back().is_calm()) << each.name;
+    EXPECT_LE(each.length(), 60s) << each.name;
+  }
+  EXPECT_EQ(shipped_scenario("failover-12s"), nullptr);
+}
+
+TEST(Scenario, ReadsEveryFault) {
+  const Scenario scenario = parse_scenario(R"(
+name: all
+about: Everything at once.
+phases:
+  - {name: calm, for: 1s}
+  - {name: bad, for: 2s, store: deaf, delay: 5ms, jitter: 1ms, between_bytes: 1ms,
+     cut: inside_reply, percent: 20, reset: true, server: kill, flap: 500ms, load: 300}
+  - {name: again, for: 1s, server: start}
+)",
+                                           "s.yaml", "s")
+                                .value();
+  EXPECT_EQ(scenario.name, "all");
+  EXPECT_EQ(scenario.length(), 4s);
+  EXPECT_EQ(scenario.losses(), 1U);
+  const Phase& bad = scenario.phases[1];
+  EXPECT_EQ(bad.faults.replies, ProxyFaults::Flow::drop);
+  EXPECT_EQ(bad.faults.reply_delay, 5ms);
+  EXPECT_EQ(bad.faults.cut, ProxyFaults::Cut::inside_reply);
+  EXPECT_EQ(bad.faults.percent, 20U);
+  EXPECT_EQ(bad.flap, 500ms);
+  EXPECT_EQ(bad.load_percent, 300U);
+  EXPECT_FALSE(bad.is_calm());
+  EXPECT_TRUE(scenario.phases[2].is_calm());
+}
+
+TEST(Scenario, NamesEveryFaultWithItsPlace) {
+  const std::string faults = faults_in(R"(
+phases:
+  - {name: calm, for: 1}
+  - {for: 2s, store: gone, percent: 200}
+  - {name: x, for: 1s, sotre: well}
+)");
+  EXPECT_THAT(faults, HasSubstr("s.yaml:3:23: phases[0].for: "));
+  EXPECT_THAT(faults, HasSubstr("phases[1]: has no name"));
+  EXPECT_THAT(faults, HasSubstr("phases[1].store: 'gone' is no choice here; allowed: well, "));
+  EXPECT_THAT(faults, HasSubstr("phases[1].percent: '200' "));
+  EXPECT_THAT(faults, HasSubstr("sotre"));
+  EXPECT_THAT(faults_in("about: nothing"), HasSubstr("has no phases"));
+  EXPECT_THAT(faults_in("phases: [{name: x, for: 1s, store: refuse}]"),
+              HasSubstr("phases[0]: is not calm"));
+  EXPECT_THAT(faults_in("- a"), HasSubstr("s.yaml:1:1"));
+}
+
+}  // namespace
+}  // namespace weir::drill
