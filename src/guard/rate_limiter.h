@@ -43,6 +43,10 @@ struct AskedDescriptor {
   std::optional<std::uint64_t> hits;
 };
 
+// Most descriptors and entries of one ask. Doors refuse more before they make anything of them: a
+// few bytes on the wire become a few hundred in memory.
+inline constexpr std::size_t kMaxAskParts = 32'768;
+
 // What a proxy asks: may this request pass every limit that its descriptors meet?
 struct RateLimitAsk {
   std::string_view domain;

@@ -22,6 +22,22 @@ std::optional<std::uint32_t> Domain::child(std::uint32_t node, std::string_view 
   return std::nullopt;
 }
 
+std::vector<std::string> Domain::passed_over(std::uint32_t node, std::string_view key,
+                                             std::string_view value) const {
+  const Node& at = nodes_[node];
+  std::vector<std::string> out;
+  const auto made = child(node, key, value);
+  const auto look_at = [&](std::uint32_t next) {
+    if (next != made) out.push_back(way_to(next));
+  };
+  if (const auto wild = at.wild.find(key); wild != at.wild.end()) {
+    for (const auto& [pattern, next] : wild->second)
+      if (pattern.fits(value)) look_at(next);
+  }
+  if (const auto any = at.any.find(key); any != at.any.end()) look_at(any->second);
+  return out;
+}
+
 std::string Domain::way_to(std::uint32_t node) const {
   const std::string& value = nodes_[node].value;
   if (value.empty()) return "any value";

@@ -88,6 +88,10 @@ class Domain {
   std::optional<std::uint32_t> limit_of(std::uint32_t node) const { return nodes_[node].limit; }
   // What stands below a node: "key", "key_value", in the file's order.
   std::vector<std::string> children(std::uint32_t node) const;
+  // What would have fitted too, in the order in which it is looked at, had it not come after the
+  // step that was made: as way_to() says it. Empty: nothing.
+  std::vector<std::string> passed_over(std::uint32_t node, std::string_view key,
+                                       std::string_view value) const;
   // How that step was made: "value", "wildcard foo*", "any value".
   std::string way_to(std::uint32_t node) const;
 

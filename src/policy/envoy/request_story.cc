@@ -64,8 +64,12 @@ std::string limit_text(const Domain& domain, const DescriptorLimit& limit) {
   return out + "\n";
 }
 
-std::string step_text(const Domain& domain, const Entry& entry, std::uint32_t to) {
-  return "  " + shown(entry.key) + "=" + shown(entry.value) + "  fits " + domain.way_to(to) + "\n";
+std::string step_text(const Domain& domain, std::uint32_t from, const Entry& entry,
+                      std::uint32_t to) {
+  std::string out =
+      "  " + shown(entry.key) + "=" + shown(entry.value) + "  fits " + domain.way_to(to);
+  const std::vector<std::string> others = domain.passed_over(from, entry.key, entry.value);
+  return out + (others.empty() ? "" : ", which comes before " + listed(others)) + "\n";
 }
 
 std::string dead_end(const Domain& domain, std::uint32_t node, const Entry& entry) {
@@ -90,8 +94,7 @@ Result<std::string> request_story(const Model& model, std::string_view request) 
     for (const Entry& entry : *entries) {
       const auto next = domain.child(node, entry.key, entry.value);
       if (!next) return out + dead_end(domain, node, entry) + "meets no limit: allowed\n";
-      node = *next;
-      out += step_text(domain, entry, node);
+      out += step_text(domain, std::exchange(node, *next), entry, *next);
     }
     const auto limit = domain.limit_of(node);
     if (limit) return out + limit_text(domain, domain.limits[*limit]);

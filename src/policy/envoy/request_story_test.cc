@@ -37,7 +37,7 @@ TEST(RequestStory, SaysWhichLimitIsMetAndByWhichWay) {
       story("shop user=ada,path=/api/x"),
       "domain shop\n"
       "  user=ada  fits any value\n"
-      "  path=/api/x  fits the wildcard /api*\n"
+      "  path=/api/x  fits the wildcard /api*, which comes before any value\n"
       "meets the limit of user.path_/api* (shop.yaml:6): 50 per hour, fixed_window; all values "
       "of path like /api* are one counter\n");
   EXPECT_EQ(story("shop free=x"),
@@ -60,6 +60,28 @@ TEST(RequestStory, SaysWhyNoLimitIsMet) {
             "  free=x  fits any value\n"
             "  path=y  is more than the way has: nothing stands below\n"
             "meets no limit: allowed\n");
+}
+
+TEST(RequestStory, SaysWhatElseWouldHaveFitted) {
+  const Loaded loaded = load_text(R"(domain: d
+descriptors:
+  - {key: k, rate_limit: {unit: minute, requests_per_unit: 1}}
+  - {key: k, value: 'a*', rate_limit: {unit: minute, requests_per_unit: 2}}
+  - {key: k, value: 'ab*', rate_limit: {unit: minute, requests_per_unit: 3}}
+  - {key: k, value: abc, rate_limit: {unit: minute, requests_per_unit: 4}}
+)",
+                                  "d.yaml");
+  ASSERT_TRUE(loaded.model);
+  EXPECT_EQ(
+      request_story(*loaded.model, "d k=abc").value(),
+      "domain d\n"
+      "  k=abc  fits the value abc, which comes before the wildcard a*, the wildcard ab*, any "
+      "value\n"
+      "meets the limit of k_abc (d.yaml:6): 4 per minute, fixed_window\n");
+  EXPECT_EQ(request_story(*loaded.model, "d k=abd").value(),
+            "domain d\n"
+            "  k=abd  fits the wildcard a*, which comes before the wildcard ab*, any value\n"
+            "meets the limit of k_a* (d.yaml:4): 2 per minute, fixed_window\n");
 }
 
 TEST(RequestStory, TakesEscapedSigns) {

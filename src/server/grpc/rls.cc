@@ -1,8 +1,11 @@
 #include "server/grpc/rls.h"
 
+#include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/util/json_util.h>
+#include <google/protobuf/wire_format_lite.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 #include <utility>
@@ -44,6 +47,43 @@ void write_status(const guard::DescriptorStatus& from, RateLimitResponse::Descri
   limit.set_name(from.limit->name.data(), from.limit->name.size());
 }
 
+using ::google::protobuf::internal::WireFormatLite;
+
+// Where a field of the request holds fields of its own: descriptors; in those, entries, limit and
+// hits_addend.
+bool is_message(std::uint32_t tag, bool in_descriptor) noexcept {
+  if (WireFormatLite::GetTagWireType(tag) != WireFormatLite::WIRETYPE_LENGTH_DELIMITED)
+    return false;
+  const int field = WireFormatLite::GetTagFieldNumber(tag);
+  return in_descriptor ? field <= 3 : field == 2;
+}
+
+// All fields, however deep, known or not; those before the first that cannot be read.
+std::size_t count_fields(std::string_view message) {
+  google::protobuf::io::CodedInputStream in(reinterpret_cast<const std::uint8_t*>(message.data()),
+                                            static_cast<int>(message.size()));
+  std::size_t count = 0;
+  // Where the messages around this place end, the outermost first.
+  std::array<google::protobuf::io::CodedInputStream::Limit, 2> around;
+  std::size_t depth = 0;
+  for (;;) {
+    const std::uint32_t tag = in.ReadTag();
+    if (tag == 0) {
+      if (depth == 0 || in.BytesUntilLimit() != 0) return count;
+      in.PopLimit(around[--depth]);
+      continue;
+    }
+    ++count;
+    if (depth == around.size() || !is_message(tag, depth == 1)) {
+      if (!WireFormatLite::SkipField(&in, tag)) return count;
+      continue;
+    }
+    int length = 0;
+    if (!in.ReadVarintSizeAsInt(&length)) return count;
+    around[depth++] = in.PushLimit(length);
+  }
+}
+
 std::uint64_t ticket_of(std::uint32_t place, std::uint32_t turn) {
   return std::uint64_t{turn} << 32U | place;
 }
@@ -67,6 +107,10 @@ std::span<const Method> RlsService::methods() const noexcept {
 }
 
 void RlsService::on_message(Session& session, const CallContext& call, std::string_view message) {
+  // A message that is not large cannot hold too much.
+  if (message.size() > kKeptMessage && count_fields(message) > guard::kMaxAskParts) {
+    return on_too_large(session, call);
+  }
   RateLimitRequest& request = messages_->request;
   if (!read_message(message, request)) {
     return session.finish(call.id, Code::internal, "the message is no RateLimitRequest");
@@ -82,6 +126,7 @@ void RlsService::on_message(Session& session, const CallContext& call, std::stri
     messages_ = std::make_unique<Messages>();
     entries_ = {};
     descriptors_ = {};
+    answer_ = {};
   }
 }
 

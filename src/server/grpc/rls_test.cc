@@ -306,6 +306,35 @@ TEST_F(RlsTest, WhatIsNoRequestIsAnError) {
   EXPECT_EQ(limiter.asks, 0);
 }
 
+// A few bytes become a few hundred: such a message is not even parsed.
+TEST_F(RlsTest, AMessageOfTooManyPartsIsRefusedAndNoError) {
+  std::string many;
+  while (many.size() / 2 <= guard::kMaxAskParts) many += std::string("\x12\0", 2);
+  std::string deep = "\x12";
+  for (std::size_t rest = many.size(); rest > 0; rest >>= 7U) {
+    deep += static_cast<char>((rest & 0x7f) | (rest > 0x7f ? 0x80 : 0));
+  }
+  for (std::size_t i = 0; i < many.size(); i += 2) deep += std::string("\x0a\0", 2);
+  const auto sent = [this](const std::string& message) -> const TestClient::Answer& {
+    const auto id = client.call(kPath, framed(message));
+    client.run(now);
+    return client.answer(id);
+  };
+  for (const std::string& message : {many, deep}) {
+    const TestClient::Answer& answer = sent(message);
+    EXPECT_EQ(answer.status(), "0");
+    RateLimitResponse response;
+    ASSERT_TRUE(response.ParseFromString(answer.message()));
+    EXPECT_EQ(response.overall_code(), RateLimitResponse::OVER_LIMIT);
+    EXPECT_EQ(response.statuses_size(), 0);
+  }
+  // As large, but of one long value: read as ever.
+  RateLimitRequest asked = request();
+  asked.mutable_descriptors(0)->mutable_entries(0)->set_value(std::string(many.size(), '\0'));
+  EXPECT_EQ(ask(asked).overall_code(), RateLimitResponse::OK);
+  EXPECT_EQ(limiter.asks, 1);
+}
+
 TEST_F(RlsTest, AMessageTooLongToReadIsRefusedAndNoError) {
   RateLimitRequest asked = request();
   asked.mutable_descriptors(0)->mutable_entries(0)->set_value(std::string(5U << 20U, 'x'));

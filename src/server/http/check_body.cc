@@ -76,6 +76,10 @@ bool CheckBody::read_descriptors() {
 bool CheckBody::read_lists() {
   return reader_.array([this] {
     firsts_.push_back(entries_.size());
+    if (firsts_.size() + entries_.size() > guard::kMaxAskParts) {
+      return wrong("descriptors", "hold more than " + std::to_string(guard::kMaxAskParts) +
+                                      " lists and entries together");
+    }
     return is("descriptors", JsonReader::Kind::array) &&
            reader_.array([this] { return read_entry(); });
   });
@@ -99,7 +103,8 @@ bool CheckBody::read_entry() {
   if (!is("descriptors", JsonReader::Kind::object) || !reader_.object(member)) return false;
   if (!has_key) return wrong("descriptors.key", "is missing");
   entries_.push_back(entry);
-  return true;
+  return entries_.size() <= guard::kMaxAskParts ||
+         wrong("descriptors", "hold more than " + std::to_string(guard::kMaxAskParts) + " entries");
 }
 
 bool CheckBody::read_named() {

@@ -142,6 +142,14 @@ TEST(CheckBody, NamesTheFieldThatIsWrong) {
   }
 }
 
+TEST(CheckBody, BoundsListsAndEntriesTogether) {
+  std::string lists = R"({"domain": "d", "descriptors": [[])";
+  for (std::size_t i = 1; i < guard::kMaxAskParts; ++i) lists += ",[]";
+  CheckBody body;
+  EXPECT_EQ(body.read(lists + "]}"), std::nullopt);
+  EXPECT_THAT(body.read(lists + ",[]]}").value_or(""), StartsWith("descriptors hold more than"));
+}
+
 TEST(CheckBody, BoundsDescriptorsAndHeaders) {
   const auto with = [](const char* before, std::size_t count, const char* after) {
     std::string text = before;

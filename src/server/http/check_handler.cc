@@ -7,6 +7,12 @@
 #include "server/lane.h"
 
 namespace weir::server::http {
+namespace {
+
+// Bodies above this size leave no room behind.
+constexpr std::size_t kKeptBody = 64U << 10U;
+
+}  // namespace
 
 // One question to the Guard. Its answer comes inside check_async, or later, from any thread.
 struct CheckHandler::Call {
@@ -55,6 +61,7 @@ void CheckHandler::json(const Request& request, Exchange& exchange) {
     return exchange.problem(400, *fault);
   }
   asker_.ask(rate_limit_body_.ask(), RateLimitAsker::Form::protocol, exchange);
+  if (request.body.size() > kKeptBody) rate_limit_body_ = {};
 }
 
 void CheckHandler::decide(const Request& request, Exchange& exchange) {
@@ -64,6 +71,7 @@ void CheckHandler::decide(const Request& request, Exchange& exchange) {
   }
   if (!body_.by_domain) return check(exchange);
   asker_.ask(body_.ask(), RateLimitAsker::Form::decision, exchange);
+  if (request.body.size() > kKeptBody) body_ = {};
 }
 
 void CheckHandler::check(Exchange& exchange) {

@@ -11,6 +11,9 @@
 namespace weir::server::http {
 namespace {
 
+// An answer of more statuses leaves no room behind.
+constexpr std::size_t kKeptStatuses = 1024;
+
 void write(Responder& out, RateLimitAsker::Form form, const guard::RateLimitAnswer& answer) {
   if (form == RateLimitAsker::Form::decision) return out.decision(answer.decision);
   std::string body;
@@ -67,7 +70,8 @@ void RateLimitAsker::ask(const guard::RateLimitAsk& ask, Form form, Exchange& ex
     return;
   }
   write(exchange, form, now);
-  call->answer = std::move(now);
+  const bool keep = now.statuses.capacity() <= kKeptStatuses;
+  if (keep) call->answer = std::move(now);
   spare_.reset(call);
 }
 

@@ -67,7 +67,7 @@ bool RateLimitBody::request_member(std::string_view name) {
       return false;
     }
     parts_.push_back(part);
-    return true;
+    return few("descriptors");
   });
 }
 
@@ -87,7 +87,7 @@ bool RateLimitBody::descriptor_member(std::string_view name, Part& part) {
     if (!message("An entry", [&](std::string_view member) { return entry_member(member, entry); }))
       return false;
     entries_.push_back(entry);
-    return true;
+    return few("entries");
   });
 }
 
@@ -165,6 +165,11 @@ bool RateLimitBody::unit(guard::LimitUnit& unit) {
   unit = number_of_it < std::size(kUnits) ? static_cast<guard::LimitUnit>(number_of_it)
                                           : guard::LimitUnit::unknown;
   return true;
+}
+
+bool RateLimitBody::few(std::string_view where) {
+  return parts_.size() + entries_.size() <= guard::kMaxAskParts ||
+         wrong(where, "are more than " + std::to_string(guard::kMaxAskParts) + " together");
 }
 
 bool RateLimitBody::is_null() {

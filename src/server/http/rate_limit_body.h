@@ -45,6 +45,7 @@ class RateLimitBody {
   bool text(std::string_view where, std::string_view& value);
   bool number(std::string_view where, std::uint64_t most, std::uint64_t& value);
   bool unit(guard::LimitUnit& unit);
+  bool few(std::string_view where);
   // Takes a null where one stands.
   bool is_null();
   bool is(std::string_view where, JsonReader::Kind wanted);

@@ -62,6 +62,18 @@ TEST(RateLimitBody, AnUnknownNumberOfAUnitIsNoUnit) {
   EXPECT_EQ(body.ask().descriptors[0].limit->unit, guard::LimitUnit::unknown);
 }
 
+TEST(RateLimitBody, BoundsDescriptorsAndEntriesTogether) {
+  const auto with = [](std::size_t parts) {
+    std::string text = R"({"descriptors":[{"entries":[)";
+    for (std::size_t i = 1; i < parts; ++i) text += i == 1 ? "{}" : ",{}";
+    return text + "]}]}";
+  };
+  RateLimitBody body;
+  EXPECT_EQ(body.read(with(guard::kMaxAskParts)), std::nullopt);
+  EXPECT_THAT(body.read(with(guard::kMaxAskParts + 1)).value_or(""),
+              StartsWith("descriptors are more than 32768 together."));
+}
+
 TEST(RateLimitBody, SaysWhatIsWrong) {
   struct Row {
     const char* text;
