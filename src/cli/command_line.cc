@@ -86,7 +86,7 @@ void CommandLine::add_check() {
 void CommandLine::add_explain() {
   explain_verb =
       verb(app, "explain", "Say what a policy does with the store up, slow, down and coming back");
-  explain_verb->add_option("POLICY", explain.policy, kPolicyHelp)->required()->type_name("");
+  explain_verb->add_option("POLICY", explain.policy, kPolicyHelp)->type_name("");
   explain_verb->add_option("ROUTE", explain.route, "One route alone")->type_name("");
   explain_verb->add_option("--workers", explain.workers, "Processes that share the limits")
       ->type_name("N");
@@ -97,6 +97,8 @@ void CommandLine::add_explain() {
                    "Which limit of a domain a request meets, as in 'shop user=ada,path=/x'")
       ->type_name("TEXT");
   explain_verb->add_option("--store", explain.store, kStoreHelp)->type_name("URL");
+  explain_verb->add_flag("--errors", explain.errors,
+                         "Instead, without a policy: what each failure of a store means");
   explain_verb->add_flag("--json", explain.json, "One JSON object a line, one a route");
 }
 
@@ -105,6 +107,10 @@ void CommandLine::add_lint() {
   lint_verb->add_option("POLICY", lint.policies, "Policy files, or directories of them")
       ->required()
       ->type_name("");
+  lint_verb->add_flag("--connect", lint.connect,
+                      "Ask the policies' stores, too: permissions, role, eviction, clock");
+  lint_verb->add_option("--store", lint.store, "With --connect, the store to ask; also WEIR_STORE")
+      ->type_name("URL");
   lint_verb->add_flag("--json", lint.json, "One JSON object a line, one a fault");
 }
 

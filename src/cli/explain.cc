@@ -8,6 +8,8 @@
 #include "policy/duration.h"
 #include "policy/envoy/request_story.h"
 #include "policy/names.h"
+#include "render/text.h"
+#include "store/redis/error_class.h"
 
 namespace weir::cli {
 namespace {
@@ -36,9 +38,40 @@ std::optional<std::string> read(const ExplainCommand& command, ladder::ExplainOp
   return std::nullopt;
 }
 
+std::string errors_json() {
+  std::string out;
+  const auto text = [&out](std::string_view member, std::string_view value) {
+    out += member;
+    render::append_json_string(out, value);
+  };
+  for (const store::redis::ErrorRow& row : store::redis::error_table()) {
+    text("{\"says\":", row.pattern);
+    text(",\"class\":", to_string(row.error_class));
+    text(",\"follows\":", to_string(row.action));
+    out += row.votes ? ",\"votes\":true" : ",\"votes\":false";
+    text(",\"meaning\":", row.meaning);
+    out += "}\n";
+  }
+  return out;
+}
+
+ExitCode explain_errors(Environment& environment, const ExplainCommand& command) {
+  const ExplainCommand errors_alone{.errors = true, .json = command.json};
+  if (command != errors_alone) {
+    return fail(environment, ExitCode::usage,
+                "--errors is the same for every policy: it goes with --json alone");
+  }
+  environment.out << (command.json ? errors_json() : store::redis::error_table_text());
+  return ExitCode::as_asked;
+}
+
 }  // namespace
 
 ExitCode explain(Environment& environment, const ExplainCommand& command) {
+  if (command.errors) return explain_errors(environment, command);
+  if (command.policy.empty()) {
+    return fail(environment, ExitCode::usage, "POLICY is required; see weir explain --help");
+  }
   ladder::ExplainOptions options;
   if (const auto fault = read(command, options)) {
     return fail(environment, ExitCode::usage, *fault);

@@ -7,7 +7,8 @@
 namespace weir::cli {
 
 // `weir explain POLICY [ROUTE]`: what happens with the store up, slow, down and coming back, and
-// the most that can be admitted; or which limit of a domain a request meets, and why.
+// the most that can be admitted; or which limit of a domain a request meets, and why; or, without a
+// policy, what each failure of a store means.
 struct ExplainCommand {
   std::string policy;
   std::string route;    // or domain; empty: all of them
@@ -15,7 +16,10 @@ struct ExplainCommand {
   std::string workers;
   std::string outage;
   std::string store;
+  bool errors = false;  // instead of all that: the table of failures
   bool json = false;
+
+  bool operator==(const ExplainCommand&) const = default;
 };
 
 ExitCode explain(Environment& environment, const ExplainCommand& command);

@@ -2,6 +2,9 @@
 
 #include <unistd.h>
 
+#include "cli/lint_store.h"
+#include "cli/open_policy.h"
+#include "policy/load.h"
 #include "render/text.h"
 #include "weir/policy.h"
 
@@ -34,6 +37,7 @@ std::string json_of(const Fault& fault) {
 struct Found {
   std::size_t faults = 0;
   std::size_t warnings = 0;
+  bool undecided = false;
 };
 
 std::string counted(std::size_t count, const char* what) {
@@ -41,6 +45,7 @@ std::string counted(std::size_t count, const char* what) {
 }
 
 std::string summary(const Found& found) {
+  if (found.undecided && found.faults == 0) return "no faults in the file; its store was not asked";
   if (found.faults != 0 && found.warnings != 0) {
     return counted(found.faults, "fault") + ", " + counted(found.warnings, "warning");
   }
@@ -48,13 +53,29 @@ std::string summary(const Found& found) {
   return found.faults != 0 ? counted(found.faults, "fault") : "no faults";
 }
 
-Found lint_file(Environment& environment, const std::string& path, bool json) {
+// A policy without faults names its store; that is asked.
+void connect(Environment& environment, const std::string& path, const LintCommand& command,
+             Found& found) {
+  ExitCode code = ExitCode::as_asked;
+  const auto policy = open_policy(environment, path, command.store, code);
+  if (!policy) {
+    ++found.faults;
+    return;
+  }
+  const StoreVerdict verdict = lint_store(environment, path, policy->model().store, command.json);
+  found.faults += verdict.faults;
+  found.warnings += verdict.warnings;
+  found.undecided = verdict.undecided;
+}
+
+Found lint_file(Environment& environment, const std::string& path, const LintCommand& command) {
   Found found;
   for (const Fault& fault : Policy::lint(path)) {
     ++(fault.warning ? found.warnings : found.faults);
-    environment.out << (json ? json_of(fault) : fault.text()) << '\n';
+    environment.out << (command.json ? json_of(fault) : fault.text()) << '\n';
   }
-  if (!json) environment.out << path << ": " << summary(found) << '\n';
+  if (command.connect && found.faults == 0) connect(environment, path, command, found);
+  if (!command.json) environment.out << path << ": " << summary(found) << '\n';
   return found;
 }
 
@@ -72,11 +93,18 @@ ExitCode lint(Environment& environment, const LintCommand& command) {
                   path + " cannot be read; name a policy file that is there and readable");
     }
   }
-  bool faults = false;
-  for (const std::string& path : command.policies) {
-    faults |= lint_file(environment, path, command.json).faults != 0;
+  if (!command.connect && !command.store.empty()) {
+    return fail(environment, ExitCode::usage, "--store goes with --connect");
   }
-  return faults ? ExitCode::answered_no : ExitCode::as_asked;
+  bool faults = false;
+  bool undecided = false;
+  for (const std::string& path : command.policies) {
+    const Found found = lint_file(environment, path, command);
+    faults = faults || found.faults != 0;
+    undecided = undecided || found.undecided;
+  }
+  if (faults) return ExitCode::answered_no;
+  return undecided ? ExitCode::undecided : ExitCode::as_asked;
 }
 
 }  // namespace weir::cli

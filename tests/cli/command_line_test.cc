@@ -284,6 +284,29 @@ TEST_F(CommandLine, SaysOneJsonObjectALine) {
   EXPECT_EQ(limited, 2);
 }
 
+TEST_F(CommandLine, ExplainsEveryFailureOfAStore) {
+  const Outcome text = asked({"explain", "--errors"});
+  EXPECT_EQ(text.exit_code, 0);
+  EXPECT_THAT(text.out, StartsWith("what the store says             class         what follows"));
+  EXPECT_THAT(text.out, HasSubstr("\nREADONLY                        unavailable   "
+                                  "policy, resolve again    yes   "));
+  EXPECT_THAT(text.out, HasSubstr("\n(anything else)                 unavailable   policy "));
+  const Outcome json = asked({"explain", "--errors", "--json"});
+  EXPECT_EQ(json.exit_code, 0);
+  std::istringstream lines(json.out);
+  std::size_t rows = 0;
+  for (std::string line; std::getline(lines, line); ++rows) {
+    const auto row = nlohmann::json::parse(line);
+    EXPECT_TRUE(row["says"].is_string() && row["votes"].is_boolean()) << line;
+    for (const char* member : {"class", "follows", "meaning"}) {
+      EXPECT_FALSE(std::string(row[member]).empty()) << line;
+    }
+  }
+  EXPECT_EQ(rows + 1, std::count(text.out.begin(), text.out.end(), '\n'));
+  EXPECT_EQ(asked({"explain", "weir.yaml", "--errors"}).exit_code, 2);
+  EXPECT_THAT(asked({"explain"}).err, HasSubstr("POLICY is required"));
+}
+
 TEST_F(CommandLine, TellsWhereAValueIsMissing) {
   const Outcome outcome = asked({"check", "weir.yaml", "strict"});
   EXPECT_EQ(outcome.exit_code, 2);

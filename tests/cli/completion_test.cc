@@ -56,7 +56,7 @@ TEST_F(Completion, OffersVerbsOptionsShellsAndFilesInBash) {
   EXPECT_THAT(offered({"ch"}), UnorderedElementsAre("check"));
   EXPECT_THAT(offered({"--v"}), UnorderedElementsAre("--version"));
   EXPECT_THAT(offered({"check", "--co"}), UnorderedElementsAre("--cost"));
-  EXPECT_THAT(offered({"lint", "--co"}), UnorderedElementsAre("")) << "lint has no --cost";
+  EXPECT_THAT(offered({"lint", "--cos"}), UnorderedElementsAre("")) << "lint has no --cost";
   EXPECT_THAT(offered({"completion", ""}), UnorderedElementsAre("bash", "zsh", "fish"));
   EXPECT_THAT(offered({"lint", "pol"}), UnorderedElementsAre("policy.yaml"));
 }

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "policy/model.h"
+#include "store/redis/error_class.h"
+#include "store/redis/store_report.h"
+#include "weir/clock.h"
+#include "weir/result.h"
+
+namespace weir::store::redis {
+
+// What came of one look at a server.
+struct Inspection {
+  // What it said of itself; absent where it did not get that far.
+  std::optional<StoreReport> report;
+  // Why no limit can be decided there; absent: it can.
+  const ErrorRow* error = nullptr;
+  std::string error_text;
+  Nanos took{0};  // from the first byte to the end of the self-test, with connecting
+};
+
+// Connects once, greets, runs the self-test and hangs up. It writes what the self-test writes: a
+// probe that lives for seconds, and the epoch of the store.
+//
+// Errors:      invalid_argument (URL, prefix, password file); failed_precondition (memory:, and
+//              what this release does not speak).
+// Threads:     blocks the caller, at most twice the spec's connect timeout.
+Result<Inspection> inspect(const policy::StoreSpec& spec, Clock& clock);
+
+}  // namespace weir::store::redis

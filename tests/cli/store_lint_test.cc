@@ -1,0 +1,144 @@
+// `weir lint --connect` against real servers.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "program.h"
+#include "testing/redis_server.h"
+
+namespace weir::cli_tests {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::weir::testing::RedisServer;
+
+struct StoreLint : ::testing::Test {
+  void on(const std::string& url, const std::string& more = "") {
+    folder.write("weir.yaml", "store:\n  url: " + url + "\n" + more +
+                                  "routes:\n  a: {limits: [5 per minute], protects: security}\n");
+  }
+  static std::string url_of(const RedisServer& server) {
+    return "redis://127.0.0.1:" + std::to_string(server.port());
+  }
+  Outcome lint(std::vector<std::string> more = {}) {
+    std::vector<std::string> words = {"lint", "weir.yaml", "--connect"};
+    words.insert(words.end(), more.begin(), more.end());
+    return weir(std::move(words), {.folder = folder.path()});
+  }
+  Folder folder;
+};
+
+TEST_F(StoreLint, DescribesAStoreThatIsFit) {
+  RedisServer server;
+  on(url_of(server));
+  const Outcome text = lint();
+  EXPECT_EQ(text.exit_code, 0) << text.out << text.err;
+  EXPECT_THAT(text.out, HasSubstr("weir.yaml: store " + url_of(server) + ": "));
+  EXPECT_THAT(text.out, HasSubstr(", primary, no memory limit, clock "));
+  EXPECT_THAT(text.out, HasSubstr("weir.yaml: no faults\n"));
+  const Outcome json = lint({"--json"});
+  EXPECT_EQ(json.exit_code, 0);
+  const auto store = nlohmann::json::parse(json.out);
+  EXPECT_EQ(store["store"], url_of(server));
+  EXPECT_EQ(store["role"], "primary");
+  EXPECT_FALSE(std::string(store["version"]).empty());
+  EXPECT_TRUE(store["clock_skew_ms"].is_number());
+  // It joins no fleet, and leaves nothing for good.
+  for (const std::string& key : server.keys()) {
+    EXPECT_NE(server.text({"PTTL", key}), "-1") << key;
+    EXPECT_EQ(key.find("fleet"), std::string::npos) << key;
+  }
+}
+
+TEST_F(StoreLint, WarnsOfAnEvictionPolicyThatDeletesCounters) {
+  RedisServer server({.arguments = {"--maxmemory", "100mb", "--maxmemory-policy", "volatile-lru"}});
+  on(url_of(server));
+  const Outcome outcome = lint();
+  EXPECT_EQ(outcome.exit_code, 0) << "it can be used";
+  EXPECT_THAT(outcome.out, HasSubstr("store: warning: maxmemory-policy volatile-lru deletes"));
+  EXPECT_THAT(outcome.out, HasSubstr("weir.yaml: 1 warning, no faults\n"));
+}
+
+TEST_F(StoreLint, FindsAReplica) {
+  RedisServer primary;
+  RedisServer replica;
+  replica.execute({"REPLICAOF", "127.0.0.1", std::to_string(primary.port())});
+  on(url_of(replica));
+  const Outcome outcome = lint();
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("store: this is a replica"));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("permission"))) << "one fault, said once";
+  on(url_of(primary));
+  EXPECT_THAT(lint().out, HasSubstr(", primary, 1 replica, "));
+}
+
+TEST_F(StoreLint, NamesThePermissionThatIsMissing) {
+  RedisServer server;
+  const std::string password = folder.path() + "/password";
+  std::ofstream(password) << "secret\n";
+  server.execute({"ACL", "SETUSER", "weir", "on", ">secret", "~weir:*", "+@all", "-pexpire"});
+  on(url_of(server), "  username: weir\n  password_file: " + password + "\n");
+  const Outcome outcome = lint({"--json"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  std::istringstream lines(outcome.out);
+  std::string line;
+  std::getline(lines, line);
+  EXPECT_EQ(nlohmann::json::parse(line)["role"], "primary");
+  std::getline(lines, line);
+  const auto fault = nlohmann::json::parse(line);
+  EXPECT_EQ(fault["severity"], "fault");
+  EXPECT_EQ(fault["field"], "store");
+  EXPECT_THAT(std::string(fault["problem"]), HasSubstr("PEXPIRE"));
+}
+
+TEST_F(StoreLint, TakesAWrongPasswordForAFaultAndNeverPrintsIt) {
+  RedisServer server;
+  server.execute({"ACL", "SETUSER", "default", "resetpass", ">right"});
+  on("redis://:hunter2@127.0.0.1:" + std::to_string(server.port()));
+  const Outcome outcome = lint();
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("WRONGPASS"));
+  EXPECT_THAT(outcome.out + outcome.err, Not(HasSubstr("hunter2")));
+}
+
+TEST_F(StoreLint, CannotSayWhereTheStoreIsAway) {
+  on("redis://127.0.0.1:" + std::to_string(testing::free_port()));
+  const Outcome outcome = lint();
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_THAT(outcome.err, HasSubstr("nothing listens there; is it up"));
+  EXPECT_THAT(outcome.out,
+              HasSubstr("weir.yaml: no faults in the file; its store was not asked\n"));
+  RedisServer server;
+  EXPECT_EQ(lint({"--store", url_of(server)}).exit_code, 0) << "the same policy on another store";
+  server.pause();
+  const Outcome hung = lint({"--store", url_of(server)});
+  EXPECT_EQ(hung.exit_code, 3);
+  EXPECT_THAT(hung.err, HasSubstr("connected, and then silent"));
+  server.resume();
+}
+
+TEST_F(StoreLint, AsksNobodyWithoutAServerOrWithoutBeingTold) {
+  on("\"memory:\"");
+  EXPECT_EQ(lint().exit_code, 0);
+  on("redis://127.0.0.1:1");
+  const Outcome file = weir({"lint", "weir.yaml"}, {.folder = folder.path()});
+  EXPECT_EQ(file.exit_code, 0);
+  const Outcome odd = weir({"lint", "weir.yaml", "--store", "memory:"}, {.folder = folder.path()});
+  EXPECT_EQ(odd.exit_code, 2);
+  EXPECT_THAT(odd.err, HasSubstr("--store goes with --connect"));
+}
+
+TEST_F(StoreLint, RefusesWhatThisReleaseDoesNotSpeak) {
+  on("redis+cluster://127.0.0.1:1");
+  const Outcome outcome = lint();
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("not spoken to in this release"));
+}
+
+}  // namespace
+}  // namespace weir::cli_tests
