@@ -7,7 +7,6 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <condition_variable>
-#include <fstream>
 #include <mutex>
 #include <optional>
 #include <random>
@@ -17,6 +16,7 @@
 #include "guard/shard_driver.h"
 #include "policy/store_url.h"
 #include "store/redis/asio_wire.h"
+#include "store/redis/store_address.h"
 
 namespace weir::guard {
 
@@ -32,50 +32,10 @@ std::uint64_t random_number() {
   return (std::uint64_t{device()} << 32) | device();
 }
 
-Result<std::string> read_password(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  if (!file || !std::getline(file, line) || line.empty()) {
-    return Error{
-        ErrorCode::invalid_argument,
-        "store.password_file: " + path + " holds no password in its first line, or cannot be read"};
-  }
-  return line;
-}
-
-redis::Endpoint endpoint_of(const policy::StoreSpec& spec, const policy::StoreUrl& url) {
-  if (url.kind == policy::StoreKind::unix_socket) {
-    return {.host = {}, .port = 0, .unix_path = url.path, .tls = {}};
-  }
-  const policy::StoreHost& host = url.hosts.front();
-  redis::Endpoint endpoint{.host = host.host, .port = host.port, .unix_path = {}, .tls = {}};
-  if (url.tls) {
-    const policy::StoreSpec::Tls tls = spec.tls.value_or(policy::StoreSpec::Tls{});
-    endpoint.tls =
-        redis::TlsFiles{.ca = tls.ca,
-                        .cert = tls.cert,
-                        .key = tls.key,
-                        .server_name = tls.server_name.empty() ? host.host : tls.server_name};
-  }
-  return endpoint;
-}
-
-std::function<Result<redis::Credentials>()> credentials_of(const policy::StoreSpec& spec,
-                                                           const policy::StoreUrl& url) {
-  const std::string user = spec.username.empty() ? url.username : spec.username;
-  return
-      [user, password = url.password, file = spec.password_file]() -> Result<redis::Credentials> {
-        if (file.empty()) return redis::Credentials{user, password};
-        auto read = read_password(file);
-        if (!read) return read.error();
-        return redis::Credentials{user, std::move(*read)};
-      };
-}
-
 ShardDriver::Options driver_options(const policy::StoreSpec& spec, const policy::StoreUrl& url) {
   ShardDriver::Options options = ShardDriver::Options::of(spec, random_number());
   options.client.session.database = url.database;
-  options.client.credentials = credentials_of(spec, url);
+  options.client.credentials = redis::credentials_of(spec, url);
   return options;
 }
 
@@ -86,7 +46,7 @@ class ThreadedStore final : public SharedStore, private ShardDriver::Host {
                 Clock& clock, render::Metrics& metrics, Observer* observer)
       : metrics_(metrics),
         timer_(io_),
-        wire_(io_, endpoint_of(spec, url)),
+        wire_(io_, redis::endpoint_of(spec, url)),
         driver_(driver_options(spec, url), std::move(keys), wire_, clock, observer, *this) {
     if (spec.workers.of)
       driver_.divide(ladder::Division::fixed(*spec.workers.of, spec.workers.index));
@@ -219,10 +179,10 @@ Result<std::unique_ptr<SharedStore>> SharedStore::open(const policy::Model& mode
   auto keys = redis::KeySpace::make(spec.prefix, spec.prefix);
   if (!keys) return keys.error();
   if (!spec.password_file.empty()) {
-    if (auto read = read_password(spec.password_file); !read) return read.error();
+    if (auto read = redis::read_password(spec.password_file); !read) return read.error();
   }
   // Files that cannot be used are no fault of the store's, and are said at once.
-  if (const redis::Endpoint endpoint = endpoint_of(spec, url); endpoint.tls) {
+  if (const redis::Endpoint endpoint = redis::endpoint_of(spec, url); endpoint.tls) {
     if (auto begun = redis::TlsSession::begin(*endpoint.tls); !begun) return begun.error();
   }
   auto store =

@@ -53,7 +53,7 @@ RedisRig::Options RedisRig::on_port(std::uint16_t port) {
 RedisRig::RedisRig(Options options)
     : options_(std::move(options)),
       loop_(std::make_unique<Loop>()),
-      wire_(std::make_unique<AsioWire>(loop_->io, options_.endpoint)),
+      wire_(std::make_unique<AsioWire>(loop_->io, options_.endpoint, options_.lookup)),
       client_(std::make_unique<RedisClient>(options_.client,
                                             KeySpace::make(options_.prefix, "").value(), *wire_,
                                             Clock::real(), *this)) {}

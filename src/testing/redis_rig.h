@@ -33,6 +33,7 @@ class RedisRig final : public store::redis::ClientEvents, public store::redis::A
  public:
   struct Options {
     store::redis::Endpoint endpoint;
+    std::function<std::string(const std::string&)> lookup;  // absent: the system's
     store::redis::ClientOptions client;
     std::string prefix = "weir";
     Nanos deadline{std::chrono::milliseconds(200)};  // generous: machines are busy

@@ -42,11 +42,17 @@ bool is_busy(const error_code& error) {
 // Handlers hold it, so that what completes after the wire is gone finds something to look at; each
 // belongs to one connection, and is ignored once another one, or none, has taken its place.
 struct AsioWire::Impl : std::enable_shared_from_this<Impl> {
-  Impl(asio::io_context& loop, Endpoint where)
-      : io(loop), endpoint(std::move(where)), socket(loop), resolver(loop), timer(loop) {}
+  Impl(asio::io_context& loop, Endpoint where, Lookup ask)
+      : io(loop),
+        endpoint(std::move(where)),
+        lookup(std::move(ask)),
+        socket(loop),
+        resolver(loop),
+        timer(loop) {}
 
   asio::io_context& io;
   const Endpoint endpoint;
+  const Lookup lookup;
   Events* events = nullptr;
   Socket socket;
   asio::ip::tcp::resolver resolver;
@@ -89,14 +95,15 @@ struct AsioWire::Impl : std::enable_shared_from_this<Impl> {
       return;
     }
     error_code bad;
-    const auto address = asio::ip::make_address(endpoint.host, bad);
+    const std::string host = lookup ? lookup(endpoint.host) : endpoint.host;
+    const auto address = asio::ip::make_address(host, bad);
     if (!bad) {
       addresses = {{address, endpoint.port}};
       connect_to(of, addresses[0], 0);
       return;
     }
     resolver.async_resolve(
-        endpoint.host, std::to_string(endpoint.port),
+        host, std::to_string(endpoint.port),
         [self = shared_from_this(), of](const error_code& error, const auto& found) {
           if (of != self->connection) return;
           self->addresses.clear();
@@ -258,8 +265,8 @@ struct AsioWire::Impl : std::enable_shared_from_this<Impl> {
   }
 };
 
-AsioWire::AsioWire(asio::io_context& io, Endpoint endpoint)
-    : impl_(std::make_shared<Impl>(io, std::move(endpoint))) {}
+AsioWire::AsioWire(asio::io_context& io, Endpoint endpoint, Lookup lookup)
+    : impl_(std::make_shared<Impl>(io, std::move(endpoint), std::move(lookup))) {}
 
 AsioWire::~AsioWire() {
   impl_->events = nullptr;

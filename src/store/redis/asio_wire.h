@@ -1,6 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "store/redis/wire.h"
 
@@ -16,7 +18,11 @@ namespace weir::store::redis {
 // Threads:     the loop's alone.
 class AsioWire final : public Wire {
  public:
-  AsioWire(boost::asio::io_context& io, Endpoint endpoint);
+  // Says what address a host has now, asked at every open(); what is no address goes to the
+  // system's resolver.
+  using Lookup = std::function<std::string(const std::string& host)>;
+
+  AsioWire(boost::asio::io_context& io, Endpoint endpoint, Lookup lookup = {});
   ~AsioWire() override;
   AsioWire(const AsioWire&) = delete;
   AsioWire& operator=(const AsioWire&) = delete;

@@ -9,6 +9,7 @@
 #include "store/redis/asio_wire.h"
 #include "store/redis/redis_client.h"
 #include "store/redis/store_address.h"
+#include "store/redis/tls_session.h"
 
 namespace weir::store::redis {
 namespace {
@@ -21,7 +22,7 @@ class Look final : private ClientEvents {
   Look(const policy::StoreSpec& spec, const policy::StoreUrl& url, KeySpace keys, Clock& clock)
       : clock_(clock),
         begun_(clock.mono()),
-        wire_(io_, endpoint_of(url)),
+        wire_(io_, endpoint_of(spec, url)),
         client_({.session = {.database = url.database, .client_name = "weir-lint"},
                  .connect_timeout = std::max(spec.connect_timeout, kLeastPatience),
                  .credentials = credentials_of(spec, url)},
@@ -71,15 +72,19 @@ Result<Inspection> inspect(const policy::StoreSpec& spec, Clock& clock) {
   if (!url) return url.error();
   const bool one_server =
       url->kind == policy::StoreKind::redis || url->kind == policy::StoreKind::unix_socket;
-  if (!one_server || url->tls) {
-    return Error{ErrorCode::failed_precondition,
-                 policy::redacted(spec.url) +
-                     " is not spoken to in this release; allowed: redis://, redis+unix://"};
+  if (!one_server) {
+    return Error{
+        ErrorCode::failed_precondition,
+        policy::redacted(spec.url) +
+            " is not spoken to in this release; allowed: redis://, rediss://, redis+unix://"};
   }
   auto keys = KeySpace::make(spec.prefix, spec.prefix);
   if (!keys) return keys.error();
   if (!spec.password_file.empty()) {
     if (auto read = read_password(spec.password_file); !read) return read.error();
+  }
+  if (const Endpoint endpoint = endpoint_of(spec, *url); endpoint.tls) {
+    if (auto begun = TlsSession::begin(*endpoint.tls); !begun) return begun.error();
   }
   return Look(spec, *url, std::move(*keys), clock).run();
 }

@@ -5,10 +5,20 @@
 
 namespace weir::store::redis {
 
-Endpoint endpoint_of(const policy::StoreUrl& url) {
-  if (url.kind == policy::StoreKind::unix_socket)
-    return {.host = {}, .port = 0, .unix_path = url.path};
-  return {.host = url.hosts.front().host, .port = url.hosts.front().port, .unix_path = {}};
+Endpoint endpoint_of(const policy::StoreSpec& spec, const policy::StoreUrl& url) {
+  if (url.kind == policy::StoreKind::unix_socket) {
+    return {.host = {}, .port = 0, .unix_path = url.path, .tls = {}};
+  }
+  const policy::StoreHost& host = url.hosts.front();
+  Endpoint endpoint{.host = host.host, .port = host.port, .unix_path = {}, .tls = {}};
+  if (url.tls) {
+    const policy::StoreSpec::Tls tls = spec.tls.value_or(policy::StoreSpec::Tls{});
+    endpoint.tls = TlsFiles{.ca = tls.ca,
+                            .cert = tls.cert,
+                            .key = tls.key,
+                            .server_name = tls.server_name.empty() ? host.host : tls.server_name};
+  }
+  return endpoint;
 }
 
 Result<std::string> read_password(const std::string& path) {

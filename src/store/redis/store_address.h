@@ -11,10 +11,10 @@
 
 namespace weir::store::redis {
 
-// Where the server is that a URL of one server names.
+// Where the server is that a URL of one server names, and how it is spoken to.
 //
 // Requires:    url.kind is redis or unix_socket.
-Endpoint endpoint_of(const policy::StoreUrl& url);
+Endpoint endpoint_of(const policy::StoreSpec& spec, const policy::StoreUrl& url);
 
 // The first line of a password file.
 //
