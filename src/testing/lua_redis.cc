@@ -353,16 +353,16 @@ LuaRedis::Reply LuaRedis::run(const Args& args) {
   if (name == "EVAL" || name == "EVALSHA") {
     if (in_script_ || args.size() < 3) return Reply::of_error("ERR not here");
     if (name == "EVAL") {
-      const auto known = compiled_.find(args[1]);
-      const std::string sha = known != compiled_.end() ? known->second.sha : sha1_hex(args[1]);
-      scripts_.try_emplace(sha, args[1]);
-      return run_script(args, args[1]);
+      auto known = shas_.find(args[1]);
+      if (known == shas_.end()) known = shas_.emplace(args[1], sha1_hex(args[1])).first;
+      scripts_.try_emplace(known->second, args[1]);
+      return run_script(args, known->second, args[1]);
     }
     const auto script = scripts_.find(args[1]);
     if (script == scripts_.end()) {
       return Reply::of_error("NOSCRIPT No matching script. Please use EVAL.");
     }
-    return run_script(args, std::string(script->second));
+    return run_script(args, script->first, script->second);
   }
   if (args.size() < 2) return Reply::of_error("ERR unknown command '" + args[0] + "'");
   return name[0] == 'L' || name == "RPUSH" || name == "RPOP" ? run_list(name, args)
@@ -370,24 +370,25 @@ LuaRedis::Reply LuaRedis::run(const Args& args) {
 }
 
 // Leaves the script's function, or what is wrong with it, on the stack.
-bool LuaRedis::push_compiled(const std::string& text) {
-  const auto known = compiled_.find(text);
+bool LuaRedis::push_compiled(const std::string& sha, const std::string& text) {
+  const auto known = compiled_.find(sha);
   if (known == compiled_.end()) {
     if (luaL_loadbuffer(lua_, text.data(), text.size(), "@user_script") != 0) return false;
     lua_pushvalue(lua_, -1);
-    compiled_.emplace(text, Compiled{luaL_ref(lua_, LUA_REGISTRYINDEX), sha1_hex(text)});
+    compiled_.emplace(sha, luaL_ref(lua_, LUA_REGISTRYINDEX));
     return true;
   }
-  lua_rawgeti(lua_, LUA_REGISTRYINDEX, known->second.place);
+  lua_rawgeti(lua_, LUA_REGISTRYINDEX, known->second);
   return true;
 }
 
-LuaRedis::Reply LuaRedis::run_script(const Args& args, const std::string& text) {
+LuaRedis::Reply LuaRedis::run_script(const Args& args, const std::string& sha,
+                                     const std::string& text) {
   const auto count = static_cast<std::size_t>(to_number(args[2]));
   if (3 + count > args.size()) return Reply::of_error("ERR Number of keys");
   LuaGlue::set_table(lua_, "KEYS", args, 3, 3 + count);
   LuaGlue::set_table(lua_, "ARGV", args, 3 + count, args.size());
-  if (!push_compiled(text)) {
+  if (!push_compiled(sha, text)) {
     const std::string message = lua_tostring(lua_, -1);
     lua_pop(lua_, 1);
     return Reply::of_error("ERR Error compiling script: " + message);

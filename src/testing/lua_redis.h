@@ -61,8 +61,8 @@ class LuaRedis {
   Reply run(const Args& args);
   Reply run_string(const std::string& name, const Args& args);
   Reply run_list(const std::string& name, const Args& args);
-  Reply run_script(const Args& args, const std::string& text);
-  bool push_compiled(const std::string& text);
+  Reply run_script(const Args& args, const std::string& sha, const std::string& text);
+  bool push_compiled(const std::string& sha, const std::string& text);
   Reply set(const Args& args);
   Value* find(const std::string& key);
   std::deque<std::string>* list(const std::string& key, Reply& error);
@@ -71,11 +71,8 @@ class LuaRedis {
   Instant now_;
   Keys keys_;
   std::map<std::string, std::string, std::less<>> scripts_;  // by SHA-1
-  struct Compiled {
-    int place = 0;  // in Lua's registry
-    std::string sha;
-  };
-  std::map<std::string, Compiled, std::less<>> compiled_;  // by text
+  std::map<std::string, std::string, std::less<>> shas_;     // by text
+  std::map<std::string, int, std::less<>> compiled_;         // by SHA-1: places in Lua's registry
   std::string write_fault_;
   std::string run_id_;
   std::uint64_t starts_ = 0;

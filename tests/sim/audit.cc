@@ -305,12 +305,17 @@ class Audit {
       std::uint64_t used = std::max<std::uint64_t>(denied->question.cost, 1);
       for (const Record* other : asked) {
         if (other->asked_at > denied->decided_at) continue;
-        const bool admitted = other->decision && other->decision->allowed();
-        if (!admitted && !may_be_charged_unheard(*other)) continue;
-        const bool here = !other->decision ||
-                          std::abs(limit::window_at(numbers, other->decision->decided_at).start_ns -
-                                   window) <= (admitted ? 0 : numbers.period_ns);
-        if (here) used += other->question.cost;
+        const std::int64_t away =
+            other->decision
+                ? limit::window_at(numbers, other->decision->decided_at).start_ns - window
+                : 0;
+        // Admitted from a part, and charged as well without anybody hearing of it: twice.
+        if (away == 0 && other->decision && other->decision->allowed()) {
+          used += other->question.cost;
+        }
+        if (std::abs(away) <= numbers.period_ns && may_be_charged_unheard(*other)) {
+          used += other->question.cost;
+        }
       }
       if (used <= numbers.limit) {
         fault(*denied, "denied with " + std::to_string(numbers.limit - used) + " of " +
