@@ -250,8 +250,10 @@ class Audit {
   // ---- Nothing twice, nothing lost.
 
   bool may_be_charged_unheard(const Record& record) const {
-    return record.void_ || record.answers == 0 ||
-           (record.decision->rung != Rung::store && record.decision->rung != Rung::known);
+    if (record.void_ || record.answers == 0) return true;
+    // What is known denies at once, or else after the store was asked in vain.
+    if (record.decision->rung == Rung::known) return record.decided_at > record.asked_at;
+    return record.decision->rung != Rung::store;
   }
 
   void counted_once(std::size_t place, std::uint32_t user,
@@ -264,7 +266,8 @@ class Audit {
     const Record* final = nullptr;
     for (const Record* record : asked) {
       const std::uint64_t cost = record->question.cost;
-      if (may_be_charged_unheard(*record)) unheard += cost;
+      const bool known = history_.unknown[record->question.worker] == 0;
+      if (!known && may_be_charged_unheard(*record)) unheard += cost;
       if (!record->decision) continue;
       if (record->decision->allowed()) {
         admitted += cost;
@@ -277,8 +280,7 @@ class Audit {
     if (!report.remaining) return;
     const std::uint64_t used = report.limit - *report.remaining;
     const bool open = route(0, place).when_store_fails == FailurePolicy::open;
-    const std::uint64_t slack = history_.unknown > 0 || open ? unheard : 0;
-    if (used > admitted + slack) {
+    if (used > admitted + unheard) {
       fault(*final, "the store counts " + std::to_string(used) + ", and " +
                         std::to_string(admitted) + " were admitted");
     }

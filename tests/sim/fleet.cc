@@ -130,7 +130,7 @@ class Fleet {
         history_.not_closed.emplace_back(breaker::to_string(state));
       }
       count(seat);
-      history_.unknown += seat.unknown;
+      history_.unknown.push_back(seat.unknown);
       history_.over_bound += seat.over_bound;
       history_.numbers = seat.numbers;
     }
@@ -170,6 +170,9 @@ class Fleet {
         break;
       case FaultKind::slow:
         server_.set_work(fault.amount);
+        break;
+      case FaultKind::delay:
+        link.latency += fault.amount;
         break;
       case FaultKind::cut:
         link.cut_up = link.cut_down = true;
@@ -218,6 +221,9 @@ class Fleet {
         break;
       case FaultKind::slow:
         server_.set_work(0ns);
+        break;
+      case FaultKind::delay:
+        link.latency -= fault.amount;
         break;
       case FaultKind::lose_replies:
         server_.reset(link);

@@ -55,8 +55,8 @@ struct History {
   std::vector<std::pair<MonoTime, Nanos>> steps;        // of the store's clock
   std::optional<std::pair<MonoTime, MonoTime>> reload;  // the first worker, and the last
   std::size_t numbers = 0;                              // at the end
-  std::uint64_t unknown = 0;     // asks and charges whose fate nobody can know
-  std::uint64_t over_bound = 0;  // as the scripts found it
+  std::vector<std::uint64_t> unknown;  // asks and charges of a worker whose fate nobody can know
+  std::uint64_t over_bound = 0;        // as the scripts found it
   std::vector<std::string> keys_without_expiry;
   std::vector<std::string> not_closed;  // breakers at the end
   std::uint64_t events = 0;

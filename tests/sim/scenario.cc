@@ -18,9 +18,9 @@ constexpr int kQuestions = 320;
 constexpr Nanos kLength = 14s;
 
 constexpr std::array<std::string_view, kFaultKinds> kNames{
-    "outage",     "hang",         "slow",           "cut",           "cut_up",
-    "cut_down",   "lose_replies", "flush",          "restart_empty", "restart_old",
-    "clock_step", "scripts_gone", "restart_worker", "crash_worker",  "reload"};
+    "outage",       "hang",           "slow",         "delay",         "cut",         "cut_up",
+    "cut_down",     "lose_replies",   "flush",        "restart_empty", "restart_old", "clock_step",
+    "scripts_gone", "restart_worker", "crash_worker", "reload"};
 
 Fault draw_fault(FaultKind kind, SimRandom& random) {
   Fault fault{.kind = kind};
@@ -29,6 +29,9 @@ Fault draw_fault(FaultKind kind, SimRandom& random) {
   fault.worker = static_cast<std::uint32_t>(random.below(kWorkers));
   fault.numbers = 1 + random.below(kNumberSets - 1);
   switch (kind) {
+    case FaultKind::delay:
+      fault.amount = random.between(5ms, 40ms);
+      break;
     case FaultKind::slow:
       fault.amount = random.between(500us, 30ms);
       break;
@@ -57,15 +60,35 @@ Question draw_question(SimRandom& random, const std::vector<std::size_t>& routes
   return question;
 }
 
+// Half of them come in bursts, many of which are of one worker about one counter, and begin where
+// something goes wrong or right again.
 void draw_questions(SimRandom& random, Scenario& scenario) {
   std::vector<std::size_t> routes;
   for (std::size_t i = 0; i < 5; ++i) routes.push_back(random.below(flood_route()));
-  Nanos clump = 0s;
+  Question burst = draw_question(random, routes);
+  Nanos spread = 30ms;
+  bool alike = false;
   for (int i = 0; i < kQuestions; ++i) {
     Question question = draw_question(random, routes);
-    if (random.percent(10)) clump = random.between(0s, kLength);
-    question.at =
-        random.percent(40) ? clump + random.between(0ms, 30ms) : random.between(0s, kLength);
+    if (random.percent(10)) {
+      const Fault& near = scenario.faults[random.below(scenario.faults.size())];
+      burst = question;
+      burst.at = near.start + (random.percent(50) ? near.length : 0ns);
+      spread = random.between(1ms, 80ms);
+      alike = random.percent(60);
+      // Whoever is cut off has most to get wrong.
+      if (is_of_one_worker(near.kind)) burst.worker = near.worker;
+    }
+    if (random.percent(50)) {
+      if (alike) {
+        question.worker = burst.worker;
+        question.route = burst.route;
+        question.user = burst.user;
+      }
+      question.at = burst.at + random.between(0ns, spread);
+    } else {
+      question.at = random.between(0s, kLength);
+    }
     scenario.questions.push_back(question);
   }
 }
@@ -113,6 +136,7 @@ bool cuts_off(FaultKind kind) {
 
 bool is_of_one_worker(FaultKind kind) {
   switch (kind) {
+    case FaultKind::delay:
     case FaultKind::cut:
     case FaultKind::cut_up:
     case FaultKind::cut_down:
@@ -153,7 +177,6 @@ Scenario draw(std::uint64_t seed) {
   for (std::uint32_t i = 0; i < kWorkers; ++i) {
     scenario.walls.push_back(random.percent(50) ? 0ms : random.between(-800ms, 800ms));
   }
-  draw_questions(random, scenario);
   if (random.percent(40)) draw_flood(random, scenario);
   // Two kinds at least, and now and then one of them again.
   std::array<bool, kFaultKinds> drawn{};
@@ -167,6 +190,7 @@ Scenario draw(std::uint64_t seed) {
     drawn[kind] = true;
     scenario.faults.push_back(draw_fault(static_cast<FaultKind>(kind), random));
   }
+  draw_questions(random, scenario);
   return scenario;
 }
 

@@ -17,6 +17,7 @@ enum class FaultKind : std::uint8_t {
   outage,         // the server is gone; it comes back with its data
   hang,           // the server stops, and goes on
   slow,           // each command takes `amount`
+  delay,          // one worker's link takes `amount` longer, each way
   cut,            // one worker's link, both ways
   cut_up,         // what it sends
   cut_down,       // what it would be answered
@@ -30,7 +31,7 @@ enum class FaultKind : std::uint8_t {
   crash_worker,  // whoever waited for it hears nothing
   reload,        // the workers load other numbers, one after the other
 };
-inline constexpr std::size_t kFaultKinds = 15;
+inline constexpr std::size_t kFaultKinds = 16;
 std::string_view to_string(FaultKind kind);
 
 struct Fault {
