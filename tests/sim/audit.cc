@@ -152,9 +152,9 @@ class Audit {
     } else {
       by_interval(place, numbers, admitted);
     }
-    if (route(0, place).rules.size() == 1) {
-      if (numbers.period_ns == Nanos(1h).count()) counted_once(place, user, asked);
-      if (numbers.algorithm == Algorithm::fixed_window) needlessly_denied(place, asked);
+    if (numbers.period_ns == Nanos(1h).count()) counted_once(place, rule, asked);
+    if (route(0, place).rules.size() == 1 && numbers.algorithm == Algorithm::fixed_window) {
+      needlessly_denied(place, asked);
     }
   }
 
@@ -256,8 +256,7 @@ class Audit {
     return record.decision->rung != Rung::store;
   }
 
-  void counted_once(std::size_t place, std::uint32_t user,
-                    const std::vector<const Record*>& asked) {
+  void counted_once(std::size_t place, std::size_t rule, const std::vector<const Record*>& asked) {
     const bool stepped = history_.scenario.has(FaultKind::clock_step);
     if (stepped) return;  // the hour may be another
     std::uint64_t admitted = 0;
@@ -275,8 +274,8 @@ class Audit {
       }
       if (record->last && record->decision->rung == Rung::store) final = record;
     }
-    if (final == nullptr || final->decision->rules().empty()) return;
-    const RuleReport& report = final->decision->rules().front();
+    if (final == nullptr || final->decision->rules().size() <= rule) return;
+    const RuleReport& report = final->decision->rules()[rule];
     if (!report.remaining) return;
     const std::uint64_t used = report.limit - *report.remaining;
     const bool open = route(0, place).when_store_fails == FailurePolicy::open;
@@ -292,7 +291,6 @@ class Audit {
       fault(*final, "the store counts " + std::to_string(used) + " of " + std::to_string(least) +
                         " that were admitted");
     }
-    (void)user;
   }
 
   // A denial by the store, or by what it said: the window was used up, by what was admitted or may

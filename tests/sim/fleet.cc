@@ -221,6 +221,12 @@ class Fleet {
         break;
       case FaultKind::slow:
         server_.set_work(0ns);
+        // What has come meanwhile is still to be done.
+        for (std::uint32_t worker = 0; worker < kWorkers; ++worker) {
+          history_.exposed.push_back({.worker = worker,
+                                      .from = loop_.mono(),
+                                      .until = server_.busy_until() + back_within_});
+        }
         break;
       case FaultKind::delay:
         link.latency -= fault.amount;

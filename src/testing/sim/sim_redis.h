@@ -48,6 +48,7 @@ class SimRedis {
 
   // Before each command: so much work.
   void set_work(Nanos work) { work_ = work; }
+  MonoTime busy_until() const noexcept { return busy_until_; }
   // Its clock, against the loop's.
   void set_ahead(Nanos ahead) { ahead_ = ahead; }
   Nanos ahead() const noexcept { return ahead_; }
