@@ -16,9 +16,9 @@ constexpr std::array<std::string_view, kTemperaments> kStores{
 struct Numbers {
   int hourly, window, sliding, bucket, log, login, small, flood;
 };
-constexpr std::array<Numbers, kNumberSets> kNumbers{Numbers{30, 12, 16, 14, 12, 8, 3, 22},
-                                                    Numbers{18, 20, 10, 20, 7, 12, 5, 22},
-                                                    Numbers{45, 7, 24, 8, 18, 5, 2, 22}};
+constexpr std::array<Numbers, kNumberSets> kNumbers{Numbers{100, 12, 16, 14, 12, 8, 3, 22},
+                                                    Numbers{60, 20, 10, 20, 7, 12, 5, 22},
+                                                    Numbers{140, 7, 24, 8, 18, 5, 2, 22}};
 
 std::string text_of(std::size_t temperament, const Numbers& n) {
   const auto limit = [](int units, const std::string& per, const std::string& algorithm) {

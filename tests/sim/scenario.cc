@@ -68,6 +68,7 @@ void draw_questions(SimRandom& random, Scenario& scenario) {
   for (std::size_t i = 0; i < 4; ++i) routes.push_back(random.below(flood_route()));
   Question burst = draw_question(random, routes);
   Nanos spread = 30ms;
+  Nanos pace = 0ns;
   bool alike = false;
   for (int i = 0; i < kQuestions; ++i) {
     Question question = draw_question(random, routes);
@@ -76,7 +77,9 @@ void draw_questions(SimRandom& random, Scenario& scenario) {
       burst = question;
       burst.at = near.start + (random.percent(50) ? near.length : 0ns);
       spread = random.between(1ms, 80ms);
+      pace = random.percent(50) ? random.between(3ms, 15ms) : 0ns;
       alike = random.percent(60);
+      if (alike && random.percent(30)) burst.route = routes.front();
       // Whoever is cut off has most to get wrong.
       if (is_of_one_worker(near.kind)) burst.worker = near.worker;
     }
@@ -86,7 +89,9 @@ void draw_questions(SimRandom& random, Scenario& scenario) {
         question.route = burst.route;
         question.user = burst.user;
       }
-      question.at = burst.at + random.between(0ns, spread);
+      // One after the other, or all at some time.
+      if (pace > 0ns) burst.at += pace;
+      question.at = burst.at + (pace > 0ns ? 0ns : random.between(0ns, spread));
     } else {
       question.at = random.between(0s, kLength);
     }
