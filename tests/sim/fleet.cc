@@ -270,7 +270,7 @@ class Fleet {
       LuaRedis& redis = server_.redis();
       switch (canary_) {
         case Canary::owed_twice:
-          forget([](const std::string& key) {
+          tell_all("DEL", [](const std::string& key) {
             return key.find("}!") == std::string::npos && key.find('!') != std::string::npos;
           });
           break;
@@ -278,7 +278,7 @@ class Fleet {
           if (command.front() == "EVALSHA") redis.execute(command);
           break;
         case Canary::no_expiry:
-          for (const auto& [key, value] : redis.keys()) redis.execute({"PERSIST", key});
+          tell_all("PERSIST", [](const std::string&) { return true; });
           break;
         default:
           break;
@@ -286,13 +286,14 @@ class Fleet {
     };
   }
 
+  // Has the server run a command on each key.
   template <class Which>
-  void forget(Which which) {
+  void tell_all(const std::string& command, Which which) {
     std::vector<std::string> keys;
     for (const auto& [key, value] : server_.redis().keys()) {
       if (which(key)) keys.push_back(key);
     }
-    for (const std::string& key : keys) server_.redis().execute({"DEL", key});
+    for (const std::string& key : keys) server_.redis().execute({command, key});
   }
 
   const Scenario& scenario_;
