@@ -17,16 +17,22 @@ namespace {
 // The least that a look may take: one that a deadline of production would cut short says nothing.
 constexpr Nanos kLeastPatience = std::chrono::seconds(1);
 
+ClientOptions options_of(const policy::StoreSpec& spec, const policy::StoreUrl& url) {
+  ClientOptions options;
+  options.session.database = url.database;
+  options.session.client_name = "weir-lint";
+  options.connect_timeout = std::max(spec.connect_timeout, kLeastPatience);
+  options.credentials = credentials_of(spec, url);
+  return options;
+}
+
 class Look final : private ClientEvents {
  public:
   Look(const policy::StoreSpec& spec, const policy::StoreUrl& url, KeySpace keys, Clock& clock)
       : clock_(clock),
         begun_(clock.mono()),
         wire_(io_, endpoint_of(spec, url)),
-        client_({.session = {.database = url.database, .client_name = "weir-lint"},
-                 .connect_timeout = std::max(spec.connect_timeout, kLeastPatience),
-                 .credentials = credentials_of(spec, url)},
-                std::move(keys), wire_, clock, *this) {}
+        client_(options_of(spec, url), std::move(keys), wire_, clock, *this) {}
 
   Inspection run() {
     client_.start();
