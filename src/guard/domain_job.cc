@@ -33,6 +33,7 @@ void DomainJob::settle(const DomainPlan& plan, RateLimitAnswer& answer,
 void DomainJob::afterwards(const DomainPlan& plan, std::span<const store::Finding> findings,
                            Afterwards& out) const {
   const auto counters = plan.counters();
+  out.count = 0;
   for (std::size_t i = 0; i < counters.size(); ++i) {
     if (!findings[i].charged) continue;
     store::Counter& back = out.counters[out.count];

@@ -19,14 +19,30 @@ using Findings = std::array<store::Finding, store::kMaxCounters>;
 
 // ---- A store that answers at once.
 
+// What one ask needs. Kept for the next of its thread: made anew it would be some kilobytes to
+// clear for the one or two counters that most asks are about.
+struct Room {
+  DomainPlan plan;
+  Findings findings;
+  DomainJob::Afterwards after;
+  Findings told;
+
+  // The first `count` of `all`, as new.
+  static std::span<store::Finding> fresh(Findings& all, std::size_t count) {
+    const std::span found(all.data(), count);
+    std::fill(found.begin(), found.end(), store::Finding());
+    return found;
+  }
+};
+
 class LocalAsk {
  public:
-  LocalAsk(Guard::Impl& impl, const DomainJob& job, DomainPlan& plan)
-      : impl_(impl), store_(*impl.local()), job_(job), plan_(plan) {}
+  LocalAsk(Guard::Impl& impl, const DomainJob& job, Room& room)
+      : impl_(impl), store_(*impl.local()), job_(job), plan_(room.plan), room_(room) {}
 
   void decide(RateLimitAnswer& answer) {
     const Instant now = impl_.clock().now();
-    const std::span found(findings_.data(), plan_.counters().size());
+    const std::span found = Room::fresh(room_.findings, plan_.counters().size());
     if (!found.empty()) {
       const store::LocalOutcome outcome = store_.decide(plan_.counters(), now, found).outcome;
       if (outcome != store::LocalOutcome::decided) return decide_without(outcome, now, answer);
@@ -66,17 +82,18 @@ class LocalAsk {
 
   void settle_afterwards(std::span<const store::Finding> found, Instant now,
                          RateLimitAnswer& answer) {
-    DomainJob::Afterwards after;
+    DomainJob::Afterwards& after = room_.after;
     job_.afterwards(plan_, found, after);
-    Findings told;
     const std::span counters(after.counters.data(), after.count);
     // Apart, since they may be of one counter.
     if (after.refunds > 0) {
-      (void)store_.decide(counters.first(after.refunds), now, {told.data(), after.refunds});
+      (void)store_.decide(counters.first(after.refunds), now,
+                          Room::fresh(room_.told, after.refunds));
     }
     const auto drains = counters.subspan(after.refunds);
     if (drains.empty()) return;
-    (void)store_.decide(drains, now, {told.data(), drains.size()});
+    const std::span told = Room::fresh(room_.told, drains.size());
+    (void)store_.decide(drains, now, told);
     for (std::size_t k = 0; k < drains.size(); ++k) {
       DomainJob::tell_left(plan_, after.places[after.refunds + k], told[k], answer);
     }
@@ -86,7 +103,7 @@ class LocalAsk {
   store::LocalStore& store_;
   const DomainJob& job_;
   DomainPlan& plan_;
-  Findings findings_;
+  Room& room_;
 };
 
 // ---- A shared store, which answers later.
@@ -202,14 +219,14 @@ bool DomainLimiter::decide(const RateLimitAsk& ask, RateLimitAnswer& answer,
   if (domain == nullptr) return routes_.decide(ask, answer, listener, ticket);
   const auto generation = static_cast<std::uint32_t>(policy->generation());
   if (impl.local() != nullptr) {
-    // Kept for the next ask of this thread: it is large, and its room is worth keeping.
-    thread_local const auto plan = std::make_unique<DomainPlan>();
+    thread_local const auto room = std::make_unique<Room>();
+    DomainPlan* const plan = &room->plan;
     const DomainJob job(impl, policy, *domain);
     if (!plan->make(ask, *domain, generation, impl.hasher(), impl.digester())) {
       refuse_unreadable(impl, ask, *domain, answer);
       return true;
     }
-    LocalAsk(impl, job, *plan).decide(answer);
+    LocalAsk(impl, job, *room).decide(answer);
     if (answer.decision.allowed() && answer.decision.rung == Rung::policy) {
       impl.metrics().count_unenforced(domain->metrics);
     }
