@@ -253,7 +253,7 @@ void H2Caller::on_data(std::uint8_t flags, std::uint32_t id, std::string_view by
 bool H2Caller::on_settings(std::uint8_t flags, std::string_view payload, std::string& out) {
   if ((flags & NGHTTP2_FLAG_ACK) != 0) return true;
   for (; payload.size() >= 6; payload.remove_prefix(6)) {
-    const auto id = static_cast<std::uint8_t>(payload[1]);
+    const std::uint32_t id = word_at(payload, 0) >> 16U;
     const std::uint32_t value = word_at(payload, 2);
     if (id == NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS) peer_max_ = value;
     if (id == NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE) stream_window_ = value;
