@@ -1,4 +1,5 @@
-// Clients that others wrote, against the gRPC door: grpc++, Python's grpcio, h2load.
+// Clients that others wrote, against the gRPC door: grpc++, Python's grpcio, Go's
+// grpc-go, h2load.
 
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
@@ -81,12 +82,12 @@ RateLimitRequest request(const std::string& value) {
   return out;
 }
 
-class GrpcClients : public testing::Test {
+class GrpcClients : public ::testing::Test {
  protected:
   GrpcClients() {
     folder = std::filesystem::temp_directory_path() /
              ("weir-grpc-" + std::to_string(::getpid()) + "-" +
-              testing::UnitTest::GetInstance()->current_test_info()->name());
+              ::testing::UnitTest::GetInstance()->current_test_info()->name());
     std::filesystem::create_directories(folder);
   }
   ~GrpcClients() override {
@@ -315,7 +316,7 @@ TEST_F(GrpcClients, ADrainLosesNoCallThatWasTaken) {
         // Nobody listens any more: only that may end a call, and only once we are leaving.
         EXPECT_EQ(status.error_code(), ::grpc::StatusCode::UNAVAILABLE);
         EXPECT_TRUE(draining) << status.error_message();
-        EXPECT_THAT(status.error_message(), testing::Not(testing::HasSubstr("reset")));
+        EXPECT_THAT(status.error_message(), ::testing::Not(::testing::HasSubstr("reset")));
         return;
       }
     });
@@ -344,6 +345,19 @@ TEST_F(GrpcClients, GrpcioIsAnsweredEveryCall) {
   EXPECT_EQ(out, "ok 400 over 600 errors 0\n");
 }
 
+TEST_F(GrpcClients, GrpcGoIsAnsweredEveryCall) {
+  if (!run("go version").second) GTEST_SKIP() << "go is not installed";
+  const std::string client = folder / "grpcgo_client";
+  if (!run("cd " WEIR_TEST_FOLDER "/grpcgo_client && go build -o " + client + " . 2>&1").second) {
+    GTEST_SKIP() << "grpc-go cannot be had here";
+  }
+  serve();
+  limiter.limit = 200;
+  const auto [out, well] = run(client + " " + target + " 1000");
+  EXPECT_TRUE(well);
+  EXPECT_EQ(out, "ok 400 over 600 errors 0\n");
+}
+
 TEST_F(GrpcClients, H2loadIsAnsweredEveryCall) {
   if (std::string(WEIR_H2LOAD).empty()) GTEST_SKIP() << "h2load is not installed (nghttp2-client)";
   serve();
@@ -355,12 +369,12 @@ TEST_F(GrpcClients, H2loadIsAnsweredEveryCall) {
       run(WEIR_H2LOAD " -n 50000 -c 8 -m 100 -t 1 -d " + body.string() +
           " -H 'content-type: application/grpc' -H 'te: trailers' http://" + target + kMethod);
   EXPECT_TRUE(well);
-  EXPECT_THAT(out, testing::HasSubstr("50000 succeeded, 0 failed, 0 errored"));
-  EXPECT_THAT(out, testing::HasSubstr("50000 2xx, 0 3xx, 0 4xx, 0 5xx"));
+  EXPECT_THAT(out, ::testing::HasSubstr("50000 succeeded, 0 failed, 0 errored"));
+  EXPECT_THAT(out, ::testing::HasSubstr("50000 2xx, 0 3xx, 0 4xx, 0 5xx"));
   std::string text;
   render::Exposition exposition(text);
   metrics.write(exposition);
-  EXPECT_THAT(text, testing::HasSubstr("weir_grpc_calls_total{code=\"0\"} 50000\n"));
+  EXPECT_THAT(text, ::testing::HasSubstr("weir_grpc_calls_total{code=\"0\"} 50000\n"));
 }
 
 TEST_F(GrpcClients, EveryMetricIsExplained) {
@@ -375,7 +389,7 @@ TEST_F(GrpcClients, EveryMetricIsExplained) {
   for (std::string line; std::getline(lines, line);) {
     if (!line.starts_with("# TYPE ")) continue;
     const std::string name = line.substr(7, line.find(' ', 7) - 7);
-    EXPECT_THAT(page.str(), testing::HasSubstr("`" + name));
+    EXPECT_THAT(page.str(), ::testing::HasSubstr("`" + name));
     ++names;
   }
   EXPECT_EQ(names, 3);
