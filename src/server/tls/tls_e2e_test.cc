@@ -20,7 +20,7 @@ namespace weir::server {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // Sends back what it is sent, through a buffer of odd size, with write_some first and write after.
 class Echo final : public Connection, public StreamOwner {
@@ -131,12 +131,12 @@ class Client {
   bool connected_ = false;
 };
 
-class Tls : public testing::Test {
+class Tls : public ::testing::Test {
  protected:
   Tls() {
     folder = std::filesystem::temp_directory_path() /
              ("weir-tls-" + std::to_string(::getpid()) + "-" +
-              testing::UnitTest::GetInstance()->current_test_info()->name());
+              ::testing::UnitTest::GetInstance()->current_test_info()->name());
     std::filesystem::create_directories(folder);
     options.cert_file = folder / "cert.pem";
     options.key_file = folder / "key.pem";
