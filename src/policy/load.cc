@@ -202,13 +202,18 @@ Loaded load_path(const std::string& path) {
   Loader loader(model && model->rls.merge_domains);
   loader.keep_faults(faults);
   if (model && !model->rls.config.empty()) {
-    const fs::path config = fs::path(path).parent_path() / model->rls.config;
+    const std::string config = beside(path, model->rls.config);
     if (fs::is_directory(config, ignored))
-      loader.read_directory(config.string(), nullptr);
+      loader.read_directory(config, nullptr);
     else
-      loader.read_file_of_domain(config.string());
+      loader.read_file_of_domain(config);
   }
   return finished(model ? std::move(model) : empty_model(), loader);
+}
+
+std::string beside(const std::string& path, const std::string& named) {
+  if (named.empty()) return {};
+  return (fs::path(path).parent_path() / named).string();
 }
 
 std::vector<std::string> undecided_domains(const Model& model) {

@@ -29,6 +29,10 @@ Loaded load_path(const std::string& path);
 // The same, of a text; `rls: {config: ...}` is a fault there, since a text has no directory.
 Loaded load_text(std::string_view text, const std::string& name);
 
+// Where a path that the policy at `path` names is: beside it, unless it is absolute. Empty where
+// `named` is.
+std::string beside(const std::string& path, const std::string& named);
+
 // Which domains have limits but do not say what happens without the store, nor does `rls:`.
 // "domain", or "domain, below key1_value1".
 std::vector<std::string> undecided_domains(const Model& model);

@@ -73,6 +73,7 @@ Result<void> PolicyLoader::load(Why why) {
               {"sha256", sha256},
               {"routes", routes},
               {"domains", domains}});
+  if (on_loaded_) on_loaded_();
   return {};
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "render/log.h"
@@ -48,6 +50,9 @@ class PolicyLoader {
   PolicyLoader(PolicyOrigin origin, Guard& guard, render::Metrics& metrics, render::Log& log,
                Clock& clock);
 
+  // Called after each load that was taken over.
+  void on_loaded(std::function<void()> hook) { on_loaded_ = std::move(hook); }
+
   // Errors:      those of Policy::load and Guard::reload; the same as fault()->message.
   Result<void> load(Why why);
 
@@ -67,6 +72,7 @@ class PolicyLoader {
   Clock& clock_;
   Instant loaded_at_;
   std::optional<LoadFault> fault_;
+  std::function<void()> on_loaded_;
 };
 
 std::string_view to_string(PolicyLoader::Why why);

@@ -204,5 +204,59 @@ TEST(ServeDomains, CountDeniedChargesWhatWasDenied) {
   })) << paths_left();
 }
 
+std::string shop_with(int limit) {
+  std::string text = kShop;
+  const std::string two = "requests_per_unit: 2";
+  return text.replace(text.find(two), two.size(), "requests_per_unit: " + std::to_string(limit));
+}
+
+std::string load_errors(const ServedProcess& weir) {
+  const std::string page = weir.admin("GET", "/metrics").body;
+  const std::size_t at = page.find("\nweir_policy_load_errors_total ");
+  return at == std::string::npos ? "" : page.substr(at + 1, page.find('\n', at + 1) - at - 1);
+}
+
+// The files that `rls.config` names are watched as the policy itself is.
+TEST(ServeDomains, AFaultyDomainKeepsThePolicyBeforeItAndSaysSo) {
+  ServedDomains weir("rls: {config: domains, protects: security}\n", kShop);
+  ASSERT_TRUE(weir.ready()) << weir.err();
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(weir.http("POST", "/json", request("ada")).status, 200);
+  EXPECT_EQ(weir.http("POST", "/json", request("ada")).status, 429);
+  const std::string none = load_errors(weir);
+  std::ofstream(weir.path("domains/shop.yaml"))
+      << shop_with(4) << "  - key: user\n    rate_limit: {unit: day, requests_per_unit: 9}\n";
+  ASSERT_TRUE(ServedProcess::within([&] { return load_errors(weir) != none; }));
+  EXPECT_THAT(weir.admin("GET", "/readyz").body,
+              AllOf(HasSubstr("\"policy_fault\""), HasSubstr("\"generation\":1")));
+  EXPECT_THAT(weir.admin("GET", "/policy").body, HasSubstr("stands twice among its neighbours"));
+  EXPECT_THAT(weir.err(), AllOf(HasSubstr("event=policy_rejected"), HasSubstr("shop.yaml")));
+  EXPECT_EQ(weir.http("POST", "/json", request("ada")).status, 429) << "the limits before hold";
+  // Mended: two more of the four, since two are used.
+  std::ofstream(weir.path("domains/shop.yaml")) << shop_with(4);
+  ASSERT_TRUE(ServedProcess::within([&] {
+    return weir.admin("GET", "/policy").body.find("\"generation\":2") != std::string::npos;
+  }));
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(weir.http("POST", "/json", request("ada")).status, 200);
+  EXPECT_EQ(weir.http("POST", "/json", request("ada")).status, 429);
+}
+
+TEST(ServeDomains, AnotherFolderOfDomainsIsWatchedInPlaceOfTheFirst) {
+  ServedDomains weir("rls: {config: domains, protects: security}\n", kShop);
+  ASSERT_TRUE(weir.ready()) << weir.err();
+  std::filesystem::create_directories(weir.path("others"));
+  std::ofstream(weir.path("others/shop.yaml")) << shop_with(1);
+  weir.write_policy("rls: {config: others, protects: security}\n");
+  const auto generation = [&](const std::string& number) {
+    return ServedProcess::within([&] {
+      return weir.admin("GET", "/policy").body.find("\"generation\":" + number) !=
+             std::string::npos;
+    });
+  };
+  ASSERT_TRUE(generation("2"));
+  std::ofstream(weir.path("others/shop.yaml")) << shop_with(3);
+  ASSERT_TRUE(generation("3"));
+  EXPECT_THAT(weir.http("POST", "/json", request("ada")).body, HasSubstr("\"limitRemaining\":2"));
+}
+
 }  // namespace
 }  // namespace weir::server

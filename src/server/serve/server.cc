@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "guard/impl.h"
+#include "policy/load.h"
 #include "server/http/check_handler.h"
 #include "server/http/http_door.h"
 #include "server/serve/process.h"
@@ -123,6 +124,9 @@ Server::Server(Parts parts, Transports transports, render::Log& log)
   guard_.impl().metrics().read_connections_from([this] { return connection_numbers(); });
   open_doors(parts);
   watch_ = std::make_unique<PolicyWatch>(control_, parts.origin.path, [this] { load_changed(); });
+  watch_domains();
+  // Later, since it may be the watch itself that brought the load about.
+  loader_.on_loaded([this] { control_.post([this] { watch_domains(); }); });
   signals_ = std::make_unique<Signals>(control_, [this](int number) { on_signal(number); });
   timers_ = std::make_unique<DrainTimers>(control_.io());
 }
@@ -197,6 +201,18 @@ bool Server::run(const std::function<void()>& ready) {
 void Server::load_changed() {
   const Result<void> loaded = loader_.load(PolicyLoader::Why::change);
   if (!loaded && loader_.fault()->may_pass()) watch_->look_again();
+}
+
+void Server::watch_domains() {
+  const std::string config = guard_.policy().model().rls.config;
+  const std::string path = policy::beside(loader_.origin().path, config);
+  if (path == domains_path_) return;
+  domains_path_ = path;
+  domains_watch_.reset();
+  if (path.empty()) return;
+  domains_watch_ = std::make_unique<PolicyWatch>(control_, path, [this] { load_changed(); });
+  // It may have changed before it was watched.
+  control_.post([this] { load_changed(); });
 }
 
 void Server::on_signal(int number) {

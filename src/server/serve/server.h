@@ -64,6 +64,8 @@ class Server {
   void open_doors(Parts& parts);
   render::ConnectionNumbers connection_numbers() const;
   void load_changed();
+  // Watches what `rls.config` of the policy in force names, besides the policy itself.
+  void watch_domains();
   void on_signal(int number);
   void begin_drain(Nanos delay);
   void drain_lanes();
@@ -88,6 +90,8 @@ class Server {
   guard::DomainLimiter limiter_{guard_};
   PolicyLoader loader_;
   std::unique_ptr<PolicyWatch> watch_;
+  std::string domains_path_;  // empty: the policy names no other files
+  std::unique_ptr<PolicyWatch> domains_watch_;
   std::unique_ptr<Signals> signals_;
   std::unique_ptr<DrainTimers> timers_;
 };
