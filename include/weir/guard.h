@@ -38,10 +38,17 @@ struct CheckOptions {
   std::optional<Nanos> deadline{};  // the caller's patience; the store's own deadline holds besides
 };
 
+// Whether a Guard on a shared store takes part in the fleet.
+enum class FleetRole : std::uint8_t {
+  worker,  // it announces itself, and has a part of the limits while the store is away
+  guest,   // it asks and goes, as a one-shot command does: nobody's part shrinks for it
+};
+
 struct GuardOptions {
   Clock* clock = nullptr;          // absent: the machine's
   Observer* observer = nullptr;    // outlives the Guard
   std::unique_ptr<Store> store{};  // absent: the store that the policy names
+  FleetRole role = FleetRole::worker;
 };
 
 // Bounds on what one call may bring; more is refused as invalid_request.

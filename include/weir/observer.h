@@ -16,12 +16,15 @@ struct StoreEvent {
     back,           // every key is
     fault,          // what a check of the server found wrong; decisions go on
     clock_set,      // the store's clock was set
+    no_part,        // without the store this worker would have no part of any limit
+    part,           // it has one again
   };
   Kind kind = Kind::away;
   std::string_view
       why;  // a sentence of ours, or what the server said; empty where there is nothing to say
   Nanos next_probe{0};           // away: until the next probe
   std::uint64_t owed_units = 0;  // back: admitted meanwhile and still to be told
+  std::uint32_t workers = 0;     // part: how many share the limits
 };
 
 std::string_view to_string(StoreEvent::Kind kind);

@@ -140,6 +140,10 @@ std::string_view to_string(StoreEvent::Kind kind) {
       return "store_fault";
     case StoreEvent::Kind::clock_set:
       return "store_clock_set";
+    case StoreEvent::Kind::no_part:
+      return "worker_has_no_part";
+    case StoreEvent::Kind::part:
+      return "worker_has_a_part";
   }
   return "unknown";
 }

@@ -128,7 +128,7 @@ ExitCode check(Environment& environment, const CheckCommand& command) {
   if (const auto fault = read_ask(command, policy->model(), ask)) {
     return fail(environment, ExitCode::usage, *fault);
   }
-  Result<Guard> guard = Guard::open(*policy);
+  Result<Guard> guard = Guard::open(*policy, {.role = FleetRole::guest});
   if (!guard) {
     const bool wrong = guard.error().code == ErrorCode::invalid_argument;
     return fail(environment, wrong ? ExitCode::usage : ExitCode::undecided, guard.error().message);

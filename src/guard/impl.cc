@@ -7,6 +7,7 @@
 #include "guard/receipt_keys.h"
 #include "policy/http_view.h"
 #include "policy/match.h"
+#include "render/status.h"
 #include "store/custom_store.h"
 #include "store/memory/memory_store.h"
 
@@ -33,6 +34,12 @@ class RequestValues final : public guard::Values {
  private:
   policy::HttpView& view_;
 };
+
+// A block holds without asking anybody, and a known denial is the store's own.
+bool without_store(const Decision& decision) noexcept {
+  return decision.rung != Rung::store && decision.rung != Rung::known &&
+         decision.reason != Reason::blocked && render::degraded(decision);
+}
 
 Decision refused(Reason reason, std::string_view route, std::uint64_t cost) {
   Decision decision;
@@ -85,7 +92,7 @@ Result<Guard> Guard::open(Policy policy, GuardOptions options) {
   const bool shared = stores->shared;
   auto impl = std::make_unique<Impl>(std::move(policy), options, std::move(*stores));
   if (shared) {
-    if (auto opened = impl->open_shared(); !opened) return opened.error();
+    if (auto opened = impl->open_shared(options.role); !opened) return opened.error();
   }
   return Guard(std::move(impl));
 }
@@ -107,8 +114,9 @@ Guard::Impl::Impl(Policy policy, const GuardOptions& options, Stores stores)
 
 Guard::Impl::~Impl() = default;
 
-Result<void> Guard::Impl::open_shared() {
-  auto shared = guard::SharedStore::open(current_.read()->model(), *clock_, metrics_, observer_);
+Result<void> Guard::Impl::open_shared(FleetRole role) {
+  auto shared =
+      guard::SharedStore::open(current_.read()->model(), *clock_, metrics_, observer_, role);
   if (!shared) return shared.error();
   shared_ = std::move(*shared);
   return {};
@@ -279,6 +287,7 @@ void Guard::Impl::tell(const Decision& decision, render::Metrics::RouteSlot rout
   } else {
     metrics_.record(route, decision.verdict, decision.rung);
   }
+  if (without_store(decision)) metrics_.count_degraded(route, decision.rung, clock_->mono());
   if (observer_ != nullptr) observer_->on_decision(decision);
 }
 

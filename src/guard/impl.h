@@ -25,7 +25,7 @@ class Guard::Impl {
     bool shared = false;  // the policy names a server: see open_shared()
   };
   Impl(Policy policy, const GuardOptions& options, Stores stores);
-  Result<void> open_shared();
+  Result<void> open_shared(FleetRole role);
   // Decides by this one from now on: of a simulation, before the first decision.
   void share(std::unique_ptr<guard::SharedStore> store) noexcept { shared_ = std::move(store); }
   ~Impl();

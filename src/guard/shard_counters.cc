@@ -1,12 +1,32 @@
 #include "guard/shard_counters.h"
 
+#include <algorithm>
 #include <string_view>
 
 namespace weir::guard {
 
 namespace redis = store::redis;
 
-void ShardCounters::write(const ladder::ShardLadder& ladder, render::Exposition& out) const {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::array<Nanos, 13> kLatencyBounds = {100us, 250us, 500us, 1ms,   2500us, 5ms, 10ms,
+                                                  25ms,  50ms,  100ms, 250ms, 500ms,  1s};
+
+}  // namespace
+
+void ShardCounters::count_answer(Nanos latency) noexcept {
+  static_assert(kLatencyBounds.size() == kBounds);
+  const auto bucket = static_cast<std::size_t>(
+      std::lower_bound(kLatencyBounds.begin(), kLatencyBounds.end(), latency) -
+      kLatencyBounds.begin());
+  add(latencies_[bucket], 1);
+  add(latency_sum_ns_, static_cast<std::uint64_t>(std::max(latency, Nanos(0)).count()));
+}
+
+void ShardCounters::write(const ladder::ShardLadder& ladder, std::optional<Nanos> skew,
+                          render::Exposition& out) const {
   using Type = render::Exposition::Type;
   constexpr std::string_view kShard = "0";
   const auto read = [](const Counter& counter) { return counter.load(std::memory_order_relaxed); };
@@ -20,6 +40,16 @@ void ShardCounters::write(const ladder::ShardLadder& ladder, render::Exposition&
              "Times that the store's breaker changed.");
   out.sample({{"shard", kShard}, {"to", "open"}}, read(openings_));
   out.sample({{"shard", kShard}, {"to", "closed"}}, read(closings_));
+  out.family("weir_store_seconds", Type::histogram,
+             "Time that the store took for what it answered.");
+  std::array<std::uint64_t, kBounds + 1> counts{};
+  for (std::size_t i = 0; i < counts.size(); ++i) counts[i] = read(latencies_[i]);
+  out.histogram({"shard", kShard}, kLatencyBounds, counts,
+                Nanos(static_cast<std::int64_t>(read(latency_sum_ns_))));
+  if (skew) {
+    out.family("weir_clock_skew_seconds", Type::gauge, "The store's clock less this host's.");
+    out.sample({{"shard", kShard}}, *skew);
+  }
   out.family("weir_store_errors_total", Type::counter,
              "Asks and connections that failed, by class.");
   for (std::size_t i = 0; i < kErrorClasses; ++i) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "ladder/shard_ladder.h"
 #include "render/metrics.h"
@@ -23,16 +24,20 @@ class ShardCounters {
   void count_unknown(std::uint64_t asks) noexcept { add(unknown_, asks); }
   // A charge that came too late to be an answer: returned to its counter, or lost.
   void count_give_back(bool done) noexcept { add(done ? given_back_ : not_given_back_, 1); }
+  void count_answer(Nanos latency) noexcept;
   void count_over_bound() noexcept { add(over_bound_, 1); }
 
   std::uint64_t unknown() const noexcept { return unknown_.load(); }
   std::uint64_t over_bound() const noexcept { return over_bound_.load(); }
   std::uint64_t not_given_back() const noexcept { return not_given_back_.load(); }
 
-  void write(const ladder::ShardLadder& ladder, render::Exposition& out) const;
+  // `skew`: the store's clock less this host's, where it is known.
+  void write(const ladder::ShardLadder& ladder, std::optional<Nanos> skew,
+             render::Exposition& out) const;
 
  private:
   static constexpr std::size_t kErrorClasses = 5;
+  static constexpr std::size_t kBounds = 13;
   using Counter = std::atomic<std::uint64_t>;
 
   static void add(Counter& counter, std::uint64_t by) noexcept {
@@ -46,6 +51,8 @@ class ShardCounters {
   Counter given_back_{0};
   Counter not_given_back_{0};
   std::array<Counter, kErrorClasses> errors_{};
+  std::array<Counter, kBounds + 1> latencies_{};  // the last has no bound
+  Counter latency_sum_ns_{0};
 };
 
 }  // namespace weir::guard

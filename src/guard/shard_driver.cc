@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/key_digest.h"
 #include "render/text.h"
+#include "store/redis/script.h"
 
 namespace weir::guard {
 
@@ -34,6 +36,14 @@ std::uint64_t drawn(std::uint64_t random, std::uint64_t which) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
   return z ^ (z >> 31);
+}
+
+// Tells the data of one store from what it holds after it has lost them, or may have: after its
+// process ended, or when its epoch is gone.
+std::uint64_t origin_of(const redis::StoreReport& report) {
+  static const KeyHasher hasher(
+      KeyHasher::Secret{'w', 'e', 'i', 'r', ' ', 'o', 'r', 'i', 'g', 'i', 'n'});
+  return hasher(report.run_id + " " + report.epoch).lo;
 }
 
 limit::State state_after(const store::Counter& counter, const redis::CounterReply& reply) {
@@ -67,7 +77,18 @@ ShardDriver::ShardDriver(Options options, redis::KeySpace keys, redis::Wire& wir
       host_(host),
       ladder_(options_.ladder),
       client_(options_.client, std::move(keys), wire, clock, *this),
-      give_backs_(client_, clock, options_.client.session.hang_after, counters_, *this) {}
+      give_backs_(client_, clock, options_.client.session.hang_after, counters_, *this),
+      seat_(options_.seat,
+            {.tell = [this](const StoreEvent& event) { tell(event); },
+             .write = [this](std::string text,
+                             std::uint64_t epoch) { host_.write_view(std::move(text), epoch); },
+             .rearm =
+                 [this] {
+                   arm();
+                   host_.connection_changed();
+                 },
+             .lost = [this] { look_at_epoch(); }},
+            client_, ladder_, clock) {}
 
 ShardDriver::~ShardDriver() {
   stop();
@@ -120,24 +141,41 @@ std::string ShardDriver::state_json() const {
   render::append_json_string(out, breaker::to_string(ladder_.breaker().state()));
   const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(
       clock_.mono() - ladder_.breaker().since());
-  const auto division = ladder_.division();
   out += ",\"state_for_ms\":" + std::to_string(since.count());
-  out += ",\"workers\":" + std::to_string(division->workers());
-  out += std::string(",\"has_part\":") + (division->has_part() ? "true" : "false");
+  seat_.append_json(out);
   out += ",\"known_keys\":" + std::to_string(ladder_.known().size());
   out += ",\"owed_units\":" + std::to_string(ladder_.known().owed_units());
   const Connection connection = this->connection();
+  out += ",\"in_flight\":" + std::to_string(in_flight_.load(std::memory_order_relaxed));
+  if (const std::int64_t rtt = rtt_ns_.load(std::memory_order_relaxed); rtt > 0) {
+    out += ",\"rtt_us\":" + std::to_string(rtt / 1'000);
+  }
+  if (const std::optional<Nanos> skew = clock_skew()) {
+    out += ",\"clock_skew_us\":" + std::to_string(skew->count() / 1'000);
+  }
+  const auto ms_since = [this](MonoTime then) {
+    return std::to_string(
+        std::chrono::duration_cast<std::chrono::milliseconds>(clock_.mono() - then).count());
+  };
   out += std::string(",\"connected\":") + (connection.up ? "true" : "false");
-  if (!connection.trouble.empty()) {
+  if (connection.up) out += ",\"connected_for_ms\":" + ms_since(connection.since);
+  if (!connection.last_error.empty()) {
     out += ",\"last_error\":";
-    render::append_json_string(out, connection.trouble);
+    render::append_json_string(out, connection.last_error);
+    out += ",\"last_error_ms_ago\":" + ms_since(connection.last_error_at);
   }
   if (!connection.version.empty()) {
     out += ",\"server_version\":";
     render::append_json_string(out, connection.version);
   }
-  out += "}";
+  out += std::string(",\"scripts\":{\"ask\":\"") + redis::kAskScript.sha + "\",\"self_test\":\"" +
+         redis::kSelfTestScript.sha + "\",\"beat\":\"" + redis::kBeatScript.sha + "\"}}";
   return out;
+}
+
+std::optional<Nanos> ShardDriver::clock_skew() const noexcept {
+  if (store_offset_ns_.load(std::memory_order_relaxed) == kUnknownOffset) return std::nullopt;
+  return moment().store - clock_.now();
 }
 
 // ---- Asks
@@ -152,7 +190,13 @@ std::uint64_t ShardDriver::take_flight(SharedAsk& ask) {
   free_flights_.pop_back();
   flights_[token]->ask = &ask;
   flights_[token]->loaded_at = ask.loaded_at;
+  in_flight_.fetch_add(1, std::memory_order_relaxed);
   return token;
+}
+
+void ShardDriver::free_flight(std::uint64_t token) {
+  free_flights_.push_back(token);
+  in_flight_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void ShardDriver::send(SharedAsk& ask) {
@@ -160,6 +204,7 @@ void ShardDriver::send(SharedAsk& ask) {
   const std::uint64_t token = take_flight(ask);
   Flight& flight = *flights_[token];
   tell_owed(flight, now);
+  bring_known(flight, now);
   const std::span<const store::Counter> counters = ask.request.counters;
   client_.ask(counters,
               {.answer_by = std::min(ask.answer_by, now.mono + options_.deadline),
@@ -171,8 +216,25 @@ void ShardDriver::send(SharedAsk& ask) {
                .owed = flight.tells ? std::span<const std::optional<redis::Owed>>(
                                           flight.owed.data(), counters.size())
                                     : std::span<const std::optional<redis::Owed>>{},
-               .known = {}},
+               .known = flight.brings ? std::span<const std::optional<redis::Known>>(
+                                            flight.known.data(), counters.size())
+                                      : std::span<const std::optional<redis::Known>>{}},
               *this, token);
+}
+
+// What was learnt from data that the store may have lost since.
+void ShardDriver::bring_known(Flight& flight, const Moment& now) {
+  flight.brings = false;
+  const std::span<const store::Counter> counters = flight.ask->request.counters;
+  flight.known.assign(counters.size(), std::nullopt);
+  for (std::size_t i = 0; i < counters.size(); ++i) {
+    // A reset is to forget, and what a refund gives back is in what it asks.
+    if (counters[i].op != store::Op::take) continue;
+    const auto state = ladder_.known().before_loss(counters[i], now.store);
+    if (!state) continue;
+    flight.brings = true;
+    flight.known[i] = redis::Known{*state};
+  }
 }
 
 void ShardDriver::tell_owed(Flight& flight, const Moment& now) {
@@ -190,6 +252,7 @@ void ShardDriver::tell_owed(Flight& flight, const Moment& now) {
         .outage = owed->outage,
         .window = owed->window,
         .units = owed->units,
+        .confirmed = owed->confirmed,
         .standing = owed->standing,
         .bound = 2 * std::uint64_t{counters[i].numbers->limit} + counters[i].numbers->burst};
   }
@@ -198,7 +261,7 @@ void ShardDriver::tell_owed(Flight& flight, const Moment& now) {
 void ShardDriver::on_answer(std::uint64_t token, const redis::Answer& answer) {
   Flight& flight = *flights_[token];
   SharedAsk& ask = *std::exchange(flight.ask, nullptr);
-  if (!answer.reply_may_follow) free_flights_.push_back(token);
+  if (!answer.reply_may_follow) free_flight(token);
   const std::optional<SharedAsk::OwnDecision> own = ask.decided_by_itself();
   if (!answer.decided()) {
     counters_.count_error(*answer.error);
@@ -293,6 +356,8 @@ void ShardDriver::on_vote(const redis::Vote& vote) {
     return;
   }
   note_store_time(now);
+  counters_.count_answer(vote.latency);
+  rtt_ns_.store(vote.latency.count(), std::memory_order_relaxed);
   changed(ladder_.breaker().on_answer(vote.generation, vote.latency, now), nullptr);
 }
 
@@ -305,14 +370,14 @@ void ShardDriver::on_late(const redis::LateReply& late) {
   learn(late.counters, late.answer);
   settle_told(flight, late.counters);
   take_back(flight, late.counters, late.answer);
-  free_flights_.push_back(late.token);
+  free_flight(late.token);
 }
 
 void ShardDriver::on_lost(std::uint64_t token) {
   if ((token & GiveBacks::kTokens) != 0) {
     give_backs_.on_lost(token);
   } else {
-    free_flights_.push_back(token);
+    free_flight(token);
   }
 }
 
@@ -325,9 +390,10 @@ void ShardDriver::on_report(const redis::StoreReport& report) {
     std::lock_guard lock(connection_mutex_);
     connection_.version = report.version;
     if (report.fatal()) return;
-    connection_.up = true;
+    if (!std::exchange(connection_.up, true)) connection_.since = clock_.mono();
     connection_.trouble.clear();
   }
+  ladder_.known().set_origin(origin_of(report));
   host_.connection_changed();
 }
 
@@ -336,9 +402,12 @@ void ShardDriver::on_disconnected(const redis::ErrorRow& why, std::string_view t
   {
     std::lock_guard lock(connection_mutex_);
     connection_.up = false;
+    connection_.since = connection_.last_error_at = clock_.mono();
     connection_.trouble = std::string(why.meaning);
     if (!text.empty()) connection_.trouble += ": " + std::string(text);
+    connection_.last_error = connection_.trouble;
   }
+  seat_.store_away();
   host_.connection_changed();
 }
 
@@ -368,18 +437,29 @@ void ShardDriver::changed(ProbeBreaker::Change change, const redis::ErrorRow* wh
     case Change::closed:
       counters_.count_closing();
       tell({.kind = StoreEvent::Kind::back, .owed_units = ladder_.known().owed_units()});
+      seat_.store_there();
       break;
   }
   arm();
 }
 
 void ShardDriver::arm() {
-  const std::optional<MonoTime> next = ladder_.breaker().next_event();
+  std::optional<MonoTime> next = ladder_.breaker().next_event();
+  const std::optional<MonoTime> beat = seat_.next_event();
+  if (beat && (!next || *beat < *next)) next = beat;
   if (next && !stopping_) host_.wake_at(*next);
 }
 
 void ShardDriver::on_wake() {
-  if (!stopping_) changed(ladder_.breaker().poll(clock_.mono()), nullptr);
+  if (stopping_) return;
+  seat_.poll();
+  changed(ladder_.breaker().poll(clock_.mono()), nullptr);
+}
+
+// The fleet's members are gone, and perhaps all the rest: the self-test reads the epoch again.
+void ShardDriver::look_at_epoch() {
+  if (stopping_ || ladder_.breaker().state() != breaker::ProbeState::closed) return;
+  client_.probe(options_.deadline, [](const redis::ErrorRow*, const redis::StoreReport*) {});
 }
 
 void ShardDriver::probe() {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "guard/fleet_seat.h"
 #include "guard/give_backs.h"
 #include "guard/shard_counters.h"
 #include "guard/shared_ask.h"
@@ -37,8 +38,13 @@ class ShardDriver final : private store::redis::ClientEvents,
     virtual ~Host() = default;
     // on_wake() is to be called then. One wake-up: a later call replaces an earlier one.
     virtual void wake_at(MonoTime when) = 0;
-    // connection() says something new.
+    // connection() or seated() says something new.
     virtual void connection_changed() {}
+    // The text belongs in the state folder, where there is one; view_written() tells of it.
+    virtual void write_view(std::string text, std::uint64_t epoch) {
+      (void)text;
+      (void)epoch;
+    }
   };
 
   struct Options {
@@ -46,13 +52,17 @@ class ShardDriver final : private store::redis::ClientEvents,
     std::uint64_t worker = 0;                       // random: whose owed units these are
     ladder::ShardLadder::Options ladder;
     store::redis::ClientOptions client;
+    FleetSeat::Options seat;
     // As the policy's `store` says; `random` seeds whatever is drawn.
     static Options of(const policy::StoreSpec& spec, std::uint64_t random);
   };
 
   struct Connection {
     bool up = false;
-    std::string trouble;  // why it is not, or why the last one ended
+    MonoTime since{};        // when it came to be so
+    std::string trouble;     // why it is not
+    std::string last_error;  // why the last one ended
+    MonoTime last_error_at{};
     std::string version;  // of the server
   };
 
@@ -68,6 +78,12 @@ class ShardDriver final : private store::redis::ClientEvents,
   // Asks the store; the ask is decided by its time.
   void send(SharedAsk& ask);
   void on_wake();
+
+  // See FleetSeat. The first two before start().
+  void start_from(const ladder::MembershipView& view) { seat_.start_from(view); }
+  void view_written(std::uint64_t epoch, const std::string& fault) { seat_.written(epoch, fault); }
+  void started_without() { seat_.started_without(); }
+  bool leave(std::function<void()> done) { return seat_.leave(std::move(done)); }
 
   // ---- From any thread.
 
@@ -85,8 +101,10 @@ class ShardDriver final : private store::redis::ClientEvents,
   const ladder::ShardLadder& ladder() const noexcept { return ladder_; }
   const ShardCounters& counters() const noexcept { return counters_; }
   Connection connection() const;
+  WorkerPart part() const { return seat_.part(); }
+  bool seated() const noexcept { return seat_.settled(); }
   std::string state_json() const;
-  void write_metrics(render::Exposition& out) const { counters_.write(ladder_, out); }
+  void write_metrics(render::Exposition& out) const { counters_.write(ladder_, clock_skew(), out); }
 
  private:
   // An ask that is at the server, and what it told of what is owed.
@@ -96,6 +114,8 @@ class ShardDriver final : private store::redis::ClientEvents,
     std::vector<std::optional<store::redis::Owed>> owed;
     std::vector<ladder::OwedUnits> told;
     bool tells = false;
+    std::vector<std::optional<store::redis::Known>> known;
+    bool brings = false;  // last known states, to a store that may have lost them
     // Once it was decided without the store: how, and under which outages its units are owed (0:
     // none are).
     Verdict verdict = Verdict::refused;
@@ -104,7 +124,10 @@ class ShardDriver final : private store::redis::ClientEvents,
   };
 
   std::uint64_t take_flight(SharedAsk& ask);
+  void free_flight(std::uint64_t token);
   void tell_owed(Flight& flight, const ladder::Moment& now);
+  void bring_known(Flight& flight, const ladder::Moment& now);
+  std::optional<Nanos> clock_skew() const noexcept;
   void settle_told(const Flight& flight, std::span<const store::Counter> counters);
   void note_decided(Flight& flight, const SharedAsk& ask, const SharedAsk::OwnDecision& own);
   void take_back(const Flight& flight, std::span<const store::Counter> counters,
@@ -121,11 +144,13 @@ class ShardDriver final : private store::redis::ClientEvents,
   }
   void on_unknown(std::uint64_t asks) override { counters_.count_unknown(asks); }
   void on_report(const store::redis::StoreReport& report) override;
+  void on_connected() override { seat_.store_there(); }
   void on_disconnected(const store::redis::ErrorRow& why, std::string_view text) override;
   void on_clock_set() override { tell({.kind = StoreEvent::Kind::clock_set}); }
 
   void changed(breaker::ProbeBreaker::Change change, const store::redis::ErrorRow* why);
   void probe();
+  void look_at_epoch();
   void arm();
   void tell(const StoreEvent& event);
   void note_store_time(MonoTime now);
@@ -139,6 +164,8 @@ class ShardDriver final : private store::redis::ClientEvents,
   ladder::ShardLadder ladder_;
   ShardCounters counters_;
   std::atomic<std::int64_t> store_offset_ns_{kUnknownOffset};
+  std::atomic<std::int64_t> rtt_ns_{0};  // of the latest answer; 0: none yet
+  std::atomic<std::uint64_t> in_flight_{0};
   mutable std::mutex connection_mutex_;
   Connection connection_;
 
@@ -149,6 +176,7 @@ class ShardDriver final : private store::redis::ClientEvents,
   std::vector<GiveBacks::Charge> charges_;
   store::redis::RedisClient client_;
   GiveBacks give_backs_;
+  FleetSeat seat_;
 };
 
 }  // namespace weir::guard

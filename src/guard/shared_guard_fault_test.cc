@@ -248,9 +248,8 @@ TEST(SharedGuardOpen, SaysWhatThisReleaseDoesNotDoOnASharedStore) {
   EXPECT_NE(
       refused("store: redis+cluster://127.0.0.1:1\n" + routes + "security}\n").find("Cluster"),
       std::string::npos);
-  EXPECT_NE(
-      refused("store: redis://127.0.0.1:1\n" + routes + "capacity}\n").find("workers: {of: N}"),
-      std::string::npos);
+  EXPECT_NE(refused("store: redis://127.0.0.1:1\n" + routes + "revenue}\n").find("no journal"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -13,7 +13,10 @@
 #include <thread>
 #include <vector>
 
+#include "guard/seat_options.h"
 #include "guard/shard_driver.h"
+#include "guard/state_folder.h"
+#include "guard/view_writer.h"
 #include "policy/store_url.h"
 #include "store/redis/asio_wire.h"
 #include "store/redis/store_address.h"
@@ -32,24 +35,24 @@ std::uint64_t random_number() {
   return (std::uint64_t{device()} << 32) | device();
 }
 
-ShardDriver::Options driver_options(const policy::StoreSpec& spec, const policy::StoreUrl& url) {
-  ShardDriver::Options options = ShardDriver::Options::of(spec, random_number());
+ShardDriver::Options driver_options(const policy::Model& model, const policy::StoreUrl& url,
+                                    FleetRole role) {
+  ShardDriver::Options options = ShardDriver::Options::of(model.store, random_number());
   options.client.session.database = url.database;
-  options.client.credentials = redis::credentials_of(spec, url);
+  options.client.credentials = redis::credentials_of(model.store, url);
+  options.seat = seat_options(model, role, random_number());
   return options;
 }
 
 // A driver on an event loop of its own thread, and the queue in front of it.
 class ThreadedStore final : public SharedStore, private ShardDriver::Host {
  public:
-  ThreadedStore(const policy::StoreSpec& spec, const policy::StoreUrl& url, redis::KeySpace keys,
+  ThreadedStore(ShardDriver::Options options, const redis::Endpoint& endpoint, redis::KeySpace keys,
                 Clock& clock, render::Metrics& metrics, Observer* observer)
       : metrics_(metrics),
         timer_(io_),
-        wire_(io_, redis::endpoint_of(spec, url)),
-        driver_(driver_options(spec, url), std::move(keys), wire_, clock, observer, *this) {
-    if (spec.workers.of)
-      driver_.divide(ladder::Division::fixed(*spec.workers.of, spec.workers.index));
+        wire_(io_, endpoint),
+        driver_(std::move(options), std::move(keys), wire_, clock, observer, *this) {
     source_ = metrics_.add_source([this](render::Exposition& out) { driver_.write_metrics(out); });
   }
 
@@ -59,11 +62,31 @@ class ThreadedStore final : public SharedStore, private ShardDriver::Host {
       asio::post(io_, [this] {
         stopping_ = true;
         take_in();
-        driver_.stop();  // answers everything that waits
-        io_.stop();      // timers that are still armed must not keep us here
+        if (!driver_.leave([this] { asio::post(io_, [this] { finish(); }); })) finish();
       });
       thread_.join();
     }
+  }
+
+  // Views are written there from now on, and the one that stands there is taken up. Before start().
+  void keep_state(StateFolder folder, Observer* observer) {
+    if (const auto found = folder.read()) {
+      if (*found) {
+        driver_.start_from(**found);
+      } else if (observer != nullptr) {
+        observer->on_store_event({.kind = StoreEvent::Kind::fault, .why = found->error().message});
+      }
+    }
+    writer_.emplace(std::move(folder), [this](std::uint64_t epoch, std::string fault) {
+      asio::post(io_, [this, epoch, fault = std::move(fault)] {
+        if (!stopping_) driver_.view_written(epoch, fault);
+      });
+    });
+  }
+
+  // The store did not answer at the start.
+  void started_without() {
+    asio::post(io_, [this] { driver_.started_without(); });
   }
 
   void start() {
@@ -73,13 +96,14 @@ class ThreadedStore final : public SharedStore, private ShardDriver::Host {
     });
   }
 
-  // Waits for the first self-test, at most so long. Absent: it passed.
+  // Waits for the first self-test, and then for the fleet's members, at most so long. Absent: the
+  // test was passed.
   std::optional<std::string> wait_ready(Nanos patience) {
     std::unique_lock lock(ready_mutex_);
     ShardDriver::Connection now;
     const bool heard = ready_changed_.wait_for(lock, patience, [&] {
       now = driver_.connection();
-      return now.up || !now.trouble.empty();
+      return (now.up && driver_.seated()) || !now.trouble.empty();
     });
     if (now.up) return std::nullopt;
     return heard ? now.trouble : std::string("did not answer within the connect timeout");
@@ -109,6 +133,8 @@ class ThreadedStore final : public SharedStore, private ShardDriver::Host {
   bool answering() const noexcept override {
     return driver_.ladder().breaker().state() != breaker::ProbeState::open;
   }
+  bool connected() const override { return driver_.connection().up; }
+  WorkerPart part() const override { return driver_.part(); }
   std::uint64_t known_keys() const override { return driver_.ladder().known().size(); }
   std::string state_json() const override { return driver_.state_json(); }
 
@@ -132,6 +158,15 @@ class ThreadedStore final : public SharedStore, private ShardDriver::Host {
     }
     for (SharedAsk* ask : taken_) driver_.send(*ask);
     taken_.clear();
+  }
+
+  void finish() {
+    driver_.stop();  // answers everything that waits
+    io_.stop();      // timers that are still armed must not keep us here
+  }
+
+  void write_view(std::string text, std::uint64_t epoch) override {
+    if (writer_) writer_->write(std::move(text), epoch);
   }
 
   void wake_at(MonoTime when) override {
@@ -166,13 +201,14 @@ class ThreadedStore final : public SharedStore, private ShardDriver::Host {
   redis::AsioWire wire_;
   ShardDriver driver_;
   std::thread thread_;
+  std::optional<ViewWriter> writer_;  // last: its thread posts to the loop
 };
 
 }  // namespace
 
 Result<std::unique_ptr<SharedStore>> SharedStore::open(const policy::Model& model, Clock& clock,
-                                                       render::Metrics& metrics,
-                                                       Observer* observer) {
+                                                       render::Metrics& metrics, Observer* observer,
+                                                       FleetRole role) {
   if (auto fits = check(model); !fits) return fits.error();
   const policy::StoreSpec& spec = model.store;
   const policy::StoreUrl url = policy::parse_store_url(spec.url).value();
@@ -182,11 +218,18 @@ Result<std::unique_ptr<SharedStore>> SharedStore::open(const policy::Model& mode
     if (auto read = redis::read_password(spec.password_file); !read) return read.error();
   }
   // Files that cannot be used are no fault of the store's, and are said at once.
-  if (const redis::Endpoint endpoint = redis::endpoint_of(spec, url); endpoint.tls) {
+  const redis::Endpoint endpoint = redis::endpoint_of(spec, url);
+  if (endpoint.tls) {
     if (auto begun = redis::TlsSession::begin(*endpoint.tls); !begun) return begun.error();
   }
-  auto store =
-      std::make_unique<ThreadedStore>(spec, url, std::move(*keys), clock, metrics, observer);
+  auto store = std::make_unique<ThreadedStore>(driver_options(model, url, role), endpoint,
+                                               std::move(*keys), clock, metrics, observer);
+  if (role == FleetRole::worker && !spec.workers.state.empty()) {
+    auto folder =
+        StateFolder::open(spec.workers.state, policy::redacted(spec.url) + " " + spec.prefix);
+    if (!folder) return folder.error();
+    store->keep_state(std::move(*folder), observer);
+  }
   store->start();
   const std::optional<std::string> trouble =
       store->wait_ready(spec.connect_timeout + spec.deadline);
@@ -197,6 +240,7 @@ Result<std::unique_ptr<SharedStore>> SharedStore::open(const policy::Model& mode
     }
     if (observer != nullptr)
       observer->on_store_event({.kind = StoreEvent::Kind::away_at_start, .why = *trouble});
+    store->started_without();
   }
   return std::unique_ptr<SharedStore>(std::move(store));
 }

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "guard/fleet_seat.h"
 #include "guard/shared_ask.h"
 #include "ladder/shard_ladder.h"
 #include "policy/model.h"
@@ -36,7 +37,8 @@ class SharedStore {
   //              not do on a shared store); under `startup: require` also what the server said, or
   //              that it did not answer.
   static Result<std::unique_ptr<SharedStore>> open(const policy::Model& model, Clock& clock,
-                                                   render::Metrics& metrics, Observer* observer);
+                                                   render::Metrics& metrics, Observer* observer,
+                                                   FleetRole role);
   virtual ~SharedStore() = default;
 
   // Decides; see SharedAsk.
@@ -53,6 +55,11 @@ class SharedStore {
   virtual ladder::Moment moment() const noexcept = 0;
   virtual Nanos deadline() const noexcept = 0;
   virtual bool answering() const noexcept = 0;
+  // Whether a connection to it stands; without traffic nobody may have noticed that it answers no
+  // more.
+  virtual bool connected() const = 0;
+  // What this process could decide by itself.
+  virtual WorkerPart part() const = 0;
   // Counters whose last known state is kept here.
   virtual std::uint64_t known_keys() const = 0;
   // The state for people and machines: one JSON object.

@@ -14,17 +14,11 @@ Error not_here(std::string what) {
   return Error{ErrorCode::failed_precondition, "store: " + std::move(what)};
 }
 
-Result<void> check_route(const policy::Route& route, const std::string& kind,
-                         const policy::StoreSpec& spec) {
+Result<void> check_route(const policy::Route& route, const std::string& kind) {
   if (route.when_store_fails == FailurePolicy::settle) {
     return not_here(kind + " '" + route.name +
                     "' settles while the store is away, and this release has no journal; "
                     "say `when_store_fails: bounded` or `closed` for it");
-  }
-  if (route.when_store_fails == FailurePolicy::bounded && !spec.workers.of) {
-    return not_here(kind + " '" + route.name +
-                    "' is bounded, and a worker must know how many share its limits: say "
-                    "`workers: {of: N}` under `store`, with N the most workers that ever run");
   }
   return {};
 }
@@ -47,7 +41,7 @@ Result<void> SharedStore::check(const policy::Model& model) {
   if (spec.regions > 1)
     return not_here("several regions are not in this release; take `regions` out");
   for (const policy::Route& route : model.routes) {
-    if (auto fits = check_route(route, "route", spec); !fits) return fits;
+    if (auto fits = check_route(route, "route"); !fits) return fits;
   }
   if (const auto undecided = policy::undecided_domains(model); !undecided.empty()) {
     return Error{ErrorCode::invalid_argument,
@@ -58,7 +52,7 @@ Result<void> SharedStore::check(const policy::Model& model) {
   }
   for (const policy::Domain& domain : model.domains) {
     for (const policy::DomainScope& scope : domain.scopes) {
-      if (auto fits = check_route(scope.route, "domain", spec); !fits) return fits;
+      if (auto fits = check_route(scope.route, "domain"); !fits) return fits;
     }
   }
   return {};

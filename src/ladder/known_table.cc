@@ -37,6 +37,7 @@ struct KnownTable::Entry {
   std::uint32_t known_remaining = 0;  // sliding_log
   Instant known_at{};
   MonoTime seen{};
+  std::uint64_t origin = 0;
 
   bool spent = false;
   Numbers part_numbers;
@@ -199,6 +200,29 @@ void KnownTable::learn(const Counter& counter, const State& state, std::uint32_t
   entry->known_remaining = remaining;
   entry->known_at = store_now;
   entry->seen = seen;
+  entry->origin = origin_.load(std::memory_order_relaxed);
+}
+
+std::optional<State> KnownTable::before_loss(const Counter& counter, Instant store_now) const {
+  Slot& slot = slot_of(counter.digest);
+  std::lock_guard lock(slot.mutex);
+  const Entry* entry = find(slot, counter.digest);
+  if (entry == nullptr || !entry->known) return std::nullopt;
+  if (entry->origin == origin_.load(std::memory_order_relaxed)) return std::nullopt;
+  const Numbers& current = *counter.numbers;
+  if (!same_family(entry->known_numbers, current)) return std::nullopt;
+  const std::optional<std::uint32_t> left = entry->remaining(current, store_now);
+  const std::uint32_t most = current.algorithm == Algorithm::gcra ? current.burst : current.limit;
+  if (!left || *left >= most) return std::nullopt;  // as good as a fresh one
+  if (is_log(current)) {
+    State state;
+    state.time_ns = entry->known_at.time_since_epoch().count();
+    state.current = most - *left;
+    return state;
+  }
+  return entry->known_numbers.stamp == current.stamp
+             ? entry->known_state
+             : limit::convert(entry->known_numbers, current, entry->known_state, store_now);
 }
 
 std::optional<Step> KnownTable::denial(const Counter& counter, Instant store_now, MonoTime now,
@@ -357,8 +381,11 @@ std::optional<OwedUnits> KnownTable::tell(const Counter& counter, Instant store_
   Entry* entry = find(slot, counter.digest);
   if (entry == nullptr) return std::nullopt;
   const std::optional<OwedUnits> owed = entry->still_owed(*counter.numbers, store_now);
-  if (owed) entry->sent_units = std::max(entry->sent_units, owed->units);
-  return owed;
+  if (!owed) return std::nullopt;
+  entry->sent_units = std::max(entry->sent_units, owed->units);
+  OwedUnits told = *owed;
+  told.confirmed = entry->told_units;
+  return told;
 }
 
 std::uint64_t KnownTable::outage_of(const KeyDigest& digest) const {

@@ -24,10 +24,11 @@ namespace weir::ladder {
 // What the store is still to be told of one counter: running totals of one outage and window, so
 // that telling them again changes nothing. See store/redis/ask.h for what the store makes of them.
 struct OwedUnits {
-  std::uint64_t outage = 0;    // their number: begun anew with each window, and with each new entry
-  std::uint64_t units = 0;     // admitted in `window`, or since the number began
-  std::uint64_t standing = 0;  // gcra and log: how many of them have not run off since
-  Instant window{};            // windows: the start of the one they were admitted in
+  std::uint64_t outage = 0;  // their number: begun anew with each window, and with each new entry
+  std::uint64_t units = 0;   // admitted in `window`, or since the number began
+  std::uint64_t confirmed = 0;  // of which the store has said that it applied them
+  std::uint64_t standing = 0;   // gcra and log: how many of them have not run off since
+  Instant window{};             // windows: the start of the one they were admitted in
 };
 
 // What this worker knows of the counters it asked about, and what it has spent of them by itself
@@ -67,6 +68,16 @@ class KnownTable {
   // whose state stays in the store, `remaining` is what it said is left.
   void learn(const store::Counter& counter, const limit::State& state, std::uint32_t remaining,
              Instant store_now, MonoTime seen);
+
+  // Which data the store holds from now on: its process and its epoch, in one number. What was
+  // learnt before is of other data, which may have been lost.
+  void set_origin(std::uint64_t origin) noexcept {
+    origin_.store(origin, std::memory_order_relaxed);
+  }
+  // The last known state, where it was learnt from other data than the store holds now and still
+  // says something: what the next ask brings, to be merged by maximum. For sliding_log `current`
+  // units stand at `time_ns`.
+  std::optional<limit::State> before_loss(const store::Counter& counter, Instant store_now) const;
 
   // Whether the last known state, at most `max_age` old (absent: any age), cannot fit this cost
   // under the current numbers. The same arithmetic as the store's, not a second cache.
@@ -123,6 +134,7 @@ class KnownTable {
   bool make_room(Slot& slot, Instant store_now);
 
   mutable std::array<Slot, kSlots> slots_;
+  std::atomic<std::uint64_t> origin_{0};
   std::size_t capacity_per_slot_;
   std::atomic<std::uint64_t> next_outage_;
   std::mutex overflow_mutex_;  // taken after slots

@@ -260,5 +260,47 @@ TEST(KnownTable, CrowdedNewcomersShareOneCounter) {
   EXPECT_EQ(worker.spend(seconds(1), 32), Spent::crowded);
 }
 
+// ---- A store that may have lost what it held
+
+TEST(KnownTable, BringsTheLastKnownStateOnlyToOtherDataThanItCameFrom) {
+  for (const Algorithm algorithm : {Algorithm::gcra, Algorithm::fixed_window,
+                                    Algorithm::sliding_window, Algorithm::sliding_log}) {
+    Worker w(numbers(algorithm, 10), 0, 1);
+    w.table().set_origin(1);
+    w.learn_used(4, seconds(1));
+    EXPECT_FALSE(w.table().before_loss(w.counter(1), at(seconds(2))));
+    w.table().set_origin(2);
+    EXPECT_TRUE(w.table().before_loss(w.counter(1), at(seconds(2))));
+    EXPECT_FALSE(w.table().before_loss(w.counter(2), at(seconds(2)))) << "nothing known";
+    EXPECT_FALSE(w.table().before_loss(w.counter(1), at(minutes(5)))) << "all of it is over";
+    // Once the store has answered, what is known is of its new data.
+    w.learn_used(4, seconds(3));
+    EXPECT_FALSE(w.table().before_loss(w.counter(1), at(seconds(4))));
+  }
+}
+
+TEST(KnownTable, BringsNothingOfACounterThatWasFresh) {
+  Worker w(numbers(Algorithm::fixed_window, 10), 0, 1);
+  w.table().set_origin(1);
+  w.learn_used(0, seconds(1));
+  w.table().set_origin(2);
+  EXPECT_FALSE(w.table().before_loss(w.counter(1), at(seconds(2))));
+}
+
+TEST(KnownTable, TellsHowMuchOfWhatIsOwedWasConfirmed) {
+  Worker w(numbers(Algorithm::fixed_window, 10), 0, 1);
+  ASSERT_EQ(w.admitted(3, seconds(1)), 3);
+  const auto first = w.table().tell(w.counter(1), at(seconds(2)));
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->units, 3U);
+  EXPECT_EQ(first->confirmed, 0U);
+  w.table().settled({1, 1}, *first);
+  ASSERT_EQ(w.admitted(2, seconds(3)), 2);
+  const auto second = w.table().tell(w.counter(1), at(seconds(4)));
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->units, 5U);
+  EXPECT_EQ(second->confirmed, 3U);
+}
+
 }  // namespace
 }  // namespace weir::ladder

@@ -34,9 +34,10 @@ struct Worker {
   std::unique_ptr<MembershipKeeper> keeper;
   std::optional<std::string> file;     // what its state folder holds
   std::optional<std::string> writing;  // what is on its way there
-  // Alive, and silent for longer than its lease while others announced themselves: others may
-  // have counted on its being gone. Until it reads again.
+  // It has a view, and was silent for longer than its lease while others announced themselves:
+  // they may have counted on its being gone. Until it reads again.
   bool lapsed = false;
+  bool file_lapsed = false;  // the same of the view in its state folder, until another is there
 
   bool alive() const { return keeper != nullptr; }
 };
@@ -45,7 +46,8 @@ class Fleet {
  public:
   void start(Worker& w) {
     w.incarnation = ++incarnations_;
-    w.cut_off = w.lapsed = false;
+    w.cut_off = false;
+    w.lapsed = w.file.has_value() && w.file_lapsed;
     w.keeper = std::make_unique<MembershipKeeper>(
         MembershipKeeper::Options{.self = w.name, .writes = w.stable, .spread = w.incarnation});
     if (w.file) {
@@ -53,6 +55,7 @@ class Fleet {
       RC_ASSERT(view.has_value());
       (void)w.keeper->start_from(*view, redis_.now());
     }
+    note_lapsed();
     w.keeper->store_there(mono());
   }
   void crash(Worker& w) {
@@ -71,6 +74,7 @@ class Fleet {
     if (!w.writing) return;
     w.file = std::move(w.writing);
     w.writing.reset();
+    w.file_lapsed = w.lapsed;
     w.keeper->written(MembershipView::parse(*w.file)->epoch, mono());
   }
 
@@ -84,6 +88,8 @@ class Fleet {
       w.keeper->failed(mono());
       return;
     }
+    // A disk that hung for longer than a lease: what stands there is behind what others are told.
+    if (w.file && due->seen_epoch > MembershipView::parse(*w.file)->epoch) w.file_lapsed = true;
     const redis::FleetReply reply =
         send(due->first ? redis::Beat::Kind::first : redis::Beat::Kind::again, w.name,
              w.incarnation, due->seen_epoch, due->lease);
@@ -155,7 +161,9 @@ class Fleet {
       const auto record =
           std::find_if(latest_.members.begin(), latest_.members.end(),
                        [&](const redis::FleetMember& m) { return m.name == w.name; });
-      if (record == latest_.members.end() || record->lease_until <= latest_.now) w.lapsed = true;
+      if (record == latest_.members.end() || record->lease_until <= latest_.now) {
+        w.lapsed = w.file_lapsed = true;
+      }
     }
   }
 
@@ -182,9 +190,14 @@ Limits some_limits() {
 }
 
 void step(Fleet& fleet, int& names) {
+  static constexpr const char* kNames[] = {"turn",  "pass",   "start", "crash", "leave",
+                                           "cable", "outage", "disk",  "wait"};
   Worker& w = fleet.workers[*rc::gen::inRange<std::size_t>(0, fleet.workers.size())];
-  switch (*rc::gen::weightedElement<int>(
-      {{30, 0}, {30, 1}, {6, 2}, {3, 3}, {3, 4}, {4, 5}, {2, 6}, {4, 7}, {2, 8}})) {
+  const int what = *rc::gen::weightedElement<int>(
+      {{30, 0}, {30, 1}, {6, 2}, {3, 3}, {3, 4}, {4, 5}, {2, 6}, {4, 7}, {2, 8}});
+  RC_LOG() << fleet.mono().time_since_epoch().count() / 1'000'000 % 10'000'000 << "ms " << w.name
+           << ' ' << kNames[what] << '\n';
+  switch (what) {
     case 0:
       fleet.turn(w, *rc::gen::weightedElement<Fleet::Luck>({{8, Fleet::Luck::good},
                                                             {1, Fleet::Luck::request_lost},

@@ -49,13 +49,18 @@ struct StoreSpec {
     Nanos step{std::chrono::milliseconds(250)};
   } recovery;
   struct Workers {
-    std::optional<std::uint32_t> of;
+    std::optional<std::uint32_t> of;  // said outright; absent: learned from the store
     std::optional<std::uint32_t> index;
+    std::string name;   // of this worker in the fleet; empty: made from its host and `state`
+    std::string state;  // folder where it keeps what it knows of the fleet; empty: none
   } workers;
   std::uint32_t regions = 1;
   std::uint64_t known_keys = 100'000;     // most keys whose last known state a worker keeps
   std::uint64_t memory_keys = 1'000'000;  // memory store: most live keys (`max_keys`)
 };
+
+// Bytes of a worker's name.
+inline constexpr std::size_t kMaxWorkerName = 128;
 
 // `rls:`: what holds for the domains that its files describe.
 struct RlsSpec {

@@ -155,7 +155,7 @@ store:
   startup: require
   breaker: {failures: 3, slow_call: 10ms, slow_rate: 25%, cooldown: 1s, max_cooldown: 9s, jitter: 0%}
   recovery: {steps: 2, step: 1s}
-  workers: {of: 4, index: 3}
+  workers: {of: 4, index: 3, name: eu-1, state: /var/lib/weir}
   regions: 2
   known_keys: 5000
 routes: {a: {limits: [], protects: nothing}}
@@ -179,6 +179,8 @@ routes: {a: {limits: [], protects: nothing}}
   EXPECT_EQ(store.recovery.steps, 2u);
   EXPECT_EQ(store.workers.of, 4u);
   EXPECT_EQ(store.workers.index, 3u);
+  EXPECT_EQ(store.workers.name, "eu-1");
+  EXPECT_EQ(store.workers.state, "/var/lib/weir");
   EXPECT_EQ(store.regions, 2u);
   EXPECT_EQ(store.known_keys, 5'000u);
 }

@@ -1,5 +1,6 @@
 #include "policy/read_store.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "policy/duration.h"
@@ -120,14 +121,31 @@ void read_recovery(FaultList& faults, const Value& at, StoreSpec::Recovery& out)
   take_duration(faults, map, "step", 1ms, 1min, out.step);
 }
 
+void read_worker_name(FaultList& faults, MapReader& map, std::string& out) {
+  const auto at = map.get("name");
+  const auto text = at ? read_text(faults, *at) : std::nullopt;
+  if (!text) return;
+  const bool good =
+      !text->empty() && text->size() <= kMaxWorkerName &&
+      std::all_of(text->begin(), text->end(), [](char c) { return c > ' ' && c < 0x7f; });
+  if (good)
+    out = *text;
+  else
+    faults.add(*at->node, at->path, "cannot name a worker",
+               "1 to 128 printable ASCII characters without spaces");
+}
+
 void read_workers(FaultList& faults, const Value& at, StoreSpec::Workers& out) {
-  MapReader map(faults, at, "workers", {"of", "index"});
+  MapReader map(faults, at, "workers", {"of", "index", "name", "state"});
   if (const auto of = map.get("of")) {
     if (const auto value = read_integer(faults, *of, 1, 10'000))
       out.of = static_cast<std::uint32_t>(*value);
-  } else if (map.is_map() && !map.has("of")) {
+  } else if (map.is_map() && !map.has("of") &&
+             (map.has("index") || (!map.has("name") && !map.has("state")))) {
     faults.add_silent(*at.node, at.path, "does not say how many workers there are", "{of: N}");
   }
+  read_worker_name(faults, map, out.name);
+  take_text(faults, map, "state", out.state);
   const auto index = map.get("index");
   if (!index || !out.of) return;
   if (const auto value = read_integer(faults, *index, 0, *out.of - 1))

@@ -84,6 +84,20 @@ void Metrics::observe(Rung rung, Nanos took) noexcept {
   add_to_stripe(seen.sum_ns, stripe, nanos);
 }
 
+void Metrics::count_degraded(RouteSlot route, Rung rung, MonoTime now) noexcept {
+  Chunk* chunk = chunks_[route / kRoutesPerChunk].load(std::memory_order_acquire);
+  Degraded& of = chunk->degraded[route % kRoutesPerChunk];
+  const auto index = static_cast<std::size_t>(rung);
+  // From 1 on, so that none has been counted yet.
+  const std::int64_t second =
+      std::chrono::duration_cast<std::chrono::seconds>(now.time_since_epoch()).count() + 1;
+  std::int64_t latest = of.latest[index].load(std::memory_order_relaxed);
+  if (latest >= second) return;
+  if (of.latest[index].compare_exchange_strong(latest, second, std::memory_order_relaxed)) {
+    of.seconds[index].fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
 std::uint64_t Metrics::add_source(Source source) {
   std::lock_guard lock(sources_mutex_);
   sources_.push_back({next_source_, std::move(source)});
@@ -144,6 +158,18 @@ void Metrics::write_routes(Exposition& exposition) const {
            "Rules that lacked a value of the request and counted it as absent.", kAbsentCell);
   by_route("weir_unenforced_total", "Requests admitted with a limit that nobody could check.",
            kUnenforcedCell);
+  exposition.family("weir_degraded_seconds_total", Type::counter,
+                    "Seconds in which a route was decided without its store, by who decided.");
+  for (RouteSlot slot = 1; slot < names_.size(); ++slot) {
+    const Chunk* chunk = chunks_[slot / kRoutesPerChunk].load(std::memory_order_acquire);
+    for (const Rung rung : {Rung::share, Rung::policy, Rung::journal}) {
+      const std::uint64_t seconds =
+          chunk->degraded[slot % kRoutesPerChunk].seconds[static_cast<std::size_t>(rung)].load(
+              std::memory_order_relaxed);
+      if (seconds == 0) continue;
+      exposition.sample({{"route", names_[slot]}, {"rung", to_string(rung)}}, seconds);
+    }
+  }
   exposition.family("weir_shadow_total", Type::counter,
                     "What shadow rules would have said, had they been allowed to.");
   for (RouteSlot slot = 1; slot < names_.size(); ++slot) {

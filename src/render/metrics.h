@@ -84,6 +84,8 @@ class Metrics {
   }
   // Admitted although a limit applied that nobody could check.
   void count_unenforced(RouteSlot route) noexcept { add(route, kUnenforcedCell); }
+  // Decided without the store by `rung`. Counts the seconds in which that happened, each once.
+  void count_degraded(RouteSlot route, Rung rung, MonoTime now) noexcept;
   void count_unmatched() noexcept { unmatched_.add(); }
   void count_policy_load_error() noexcept { policy_load_errors_.add(); }
   void count_http_rejection(HttpBound bound) noexcept {
@@ -130,8 +132,14 @@ class Metrics {
   struct alignas(64) RouteCells {
     std::array<std::atomic<std::uint64_t>, kCells> cells{};
   };
+  // Seconds in which a route was decided without its store, by rung.
+  struct Degraded {
+    std::array<std::atomic<std::int64_t>, kRungs> latest{};
+    std::array<std::atomic<std::uint64_t>, kRungs> seconds{};
+  };
   // The counters of some routes, for every stripe. Never moves, never goes.
   struct Chunk {
+    Degraded degraded[kRoutesPerChunk];
     RouteCells routes[kCounterStripes][kRoutesPerChunk];
   };
   // Durations seen by one stripe; the last bucket has no bound.

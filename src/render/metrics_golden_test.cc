@@ -41,6 +41,7 @@ TEST(Metrics, AreTheOnesThatTheReferenceNames) {
                            "weir_decision_seconds",
                            "weir_absent_values_total",
                            "weir_unenforced_total",
+                           "weir_degraded_seconds_total",
                            "weir_shadow_total",
                            "weir_known_keys",
                            "weir_unmatched_total",

@@ -231,5 +231,22 @@ TEST(Exposition, SaysHistogramsCumulatively) {
             "waits_seconds_count{kind=\"a\"} 5\n");
 }
 
+TEST(Metrics, CountsEachSecondWithoutTheStoreOnce) {
+  Metrics metrics;
+  const Metrics::RouteSlot login = metrics.route_slot("login");
+  const MonoTime start{std::chrono::seconds(100)};
+  for (int i = 0; i < 25; ++i) {
+    metrics.count_degraded(login, Rung::share, start + i * std::chrono::milliseconds(100));
+  }
+  metrics.count_degraded(login, Rung::policy, start);
+  std::string text;
+  metrics.write(text);
+  EXPECT_NE(text.find("weir_degraded_seconds_total{route=\"login\",rung=\"share\"} 3\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("weir_degraded_seconds_total{route=\"login\",rung=\"policy\"} 1\n"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace weir::render

@@ -33,6 +33,8 @@ class SimStore final : public guard::SharedStore, private guard::ShardDriver::Ho
   bool answering() const noexcept override {
     return driver_.ladder().breaker().state() != breaker::ProbeState::open;
   }
+  bool connected() const override { return driver_.connection().up; }
+  guard::WorkerPart part() const override { return driver_.part(); }
   std::uint64_t known_keys() const override { return driver_.ladder().known().size(); }
   std::string state_json() const override { return driver_.state_json(); }
 

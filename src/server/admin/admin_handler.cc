@@ -81,9 +81,12 @@ void AdminHandler::readyz(const http::Request&, http::Exchange& exchange) {
   const auto& fault = parts_.loader.fault();
   text_ += draining ? "{\"ready\":false,\"reason\":\"draining\"" : "{\"ready\":true";
   text_ += ",\"degraded\":";
-  text_ += fault ? "true" : "false";
+  const guard::SharedStore* shared = parts_.guard.impl().shared();
+  const bool away = shared != nullptr && !(shared->answering() && shared->connected());
+  text_ += fault || away ? "true" : "false";
   text_ += ",\"generation\":";
   render::append_number(text_, parts_.guard.generation());
+  if (shared != nullptr) append_worker(away, shared->part());
   if (fault) {
     // Serving goes on by the policy before; whoever changed the file must hear of it.
     text_ += ",\"policy_fault\":";
@@ -91,6 +94,17 @@ void AdminHandler::readyz(const http::Request&, http::Exchange& exchange) {
   }
   text_ += "}\n";
   exchange.body(draining ? 503 : 200, render::kJsonContentType, text_);
+}
+
+// What this worker could decide without the store, which nobody sees while the store answers.
+void AdminHandler::append_worker(bool away, const guard::WorkerPart& part) {
+  text_ += std::string(",\"store_answers\":") + (away ? "false" : "true");
+  text_ += ",\"workers\":";
+  render::append_number(text_, std::uint64_t{part.workers});
+  text_ += std::string(",\"has_part\":") + (part.has_part ? "true" : "false");
+  if (part.has_part) return;
+  text_ += ",\"why_no_part\":";
+  render::append_json_string(text_, part.why_none);
 }
 
 void AdminHandler::metrics(const http::Request&, http::Exchange& exchange) {

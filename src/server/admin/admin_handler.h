@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "guard/fleet_seat.h"
 #include "server/admin/admin_access.h"
 #include "server/health.h"
 #include "server/http/check_body.h"
@@ -34,6 +35,7 @@ class AdminHandler final : public http::Handler {
 
   void index(const http::Request& request, http::Exchange& exchange);
   void healthz(const http::Request& request, http::Exchange& exchange);
+  void append_worker(bool away, const guard::WorkerPart& part);
   void readyz(const http::Request& request, http::Exchange& exchange);
   void metrics(const http::Request& request, http::Exchange& exchange);
   void store(const http::Request& request, http::Exchange& exchange);

@@ -5,6 +5,7 @@
 
 #include "base/shell_word.h"
 #include "policy/fault_list.h"
+#include "policy/store_url.h"
 #include "render/text.h"
 #include "weir/version.h"
 
@@ -128,6 +129,14 @@ std::string try_line(const Address& http, const policy::Model& model, Scheme sch
   return {};
 }
 
+std::string store_line(const policy::StoreSpec& spec, bool answers, const guard::WorkerPart& part) {
+  std::string out = policy::redacted(spec.url) + (answers ? " answers" : " does not answer");
+  if (part.worker.empty()) return out;
+  out += "; worker " + part.worker;
+  if (!part.has_part) return out + " has no part of any limit without it: " + part.why_none;
+  return out + " holds a part, one of " + std::to_string(part.workers);
+}
+
 std::string ready_text(const ReadyFacts& facts, const policy::Model& model) {
   std::string out = "weir ";
   out += kVersion;
@@ -139,6 +148,7 @@ std::string ready_text(const ReadyFacts& facts, const policy::Model& model) {
   append_line(out, "http", facts.http, scheme(facts.tls.http));
   append_line(out, "grpc", facts.grpc, scheme(facts.tls.grpc));
   append_line(out, "admin", facts.admin, scheme(facts.tls.admin));
+  if (!facts.store.empty()) out += "  store  " + facts.store + "\n";
   // Who must show a certificate has more to type than a line.
   if (speaks_tls(facts.tls, facts.tls.http) && !facts.tls.client_ca_file.empty()) return out;
   const std::string line = try_line(facts.http, model, scheme(facts.tls.http));

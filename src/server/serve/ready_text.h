@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "guard/fleet_seat.h"
 #include "policy/model.h"
 #include "server/address.h"
 #include "server/serve.h"
@@ -18,7 +19,11 @@ struct ReadyFacts {
   Address grpc;
   Address admin;
   ServeTls tls;
+  std::string store;  // a line on the shared store, and this worker's part of it; empty: none
 };
+
+// "redis://10.0.0.5:6379/0 answers; worker host:/var/lib/weir holds a part, one of 3".
+std::string store_line(const policy::StoreSpec& spec, bool answers, const guard::WorkerPart& part);
 
 // What the server says once it serves: its addresses, and a line that can be typed to try it.
 std::string ready_text(const ReadyFacts& facts, const policy::Model& model);

@@ -22,6 +22,21 @@ routes:
       .value();
 }
 
+TEST(ReadyText, SaysWhatThisWorkerCouldDoWithoutItsStore) {
+  policy::StoreSpec spec;
+  spec.url = "redis://ada:secret@cache:6379/0";
+  EXPECT_EQ(
+      store_line(spec, true, {.worker = "host:/w", .has_part = true, .workers = 3, .why_none = {}}),
+      "redis://***@cache:6379/0 answers; worker host:/w holds a part, one of 3");
+  EXPECT_EQ(store_line(spec, false,
+                       {.worker = "host:/w",
+                        .has_part = false,
+                        .workers = 0,
+                        .why_none = "has not read the fleet's members yet"}),
+            "redis://***@cache:6379/0 does not answer; worker host:/w has no part of any limit "
+            "without it: has not read the fleet's members yet");
+}
+
 TEST(ReadyText, NamesTheDoorsThatAreOpen) {
   const ReadyFacts facts{.policy_path = "weir.yaml",
                          .lanes = 1,

@@ -1,4 +1,5 @@
 #include "server/serve.h"
+#include "guard/impl.h"
 
 #include <cstdlib>
 #include <ostream>
@@ -97,13 +98,19 @@ int serve(const ServeOptions& options, std::ostream& out, std::ostream& err) {
     err << "weir: " << parts.error().message << '\n';
     return exit_code(parts.error());
   }
-  const ReadyFacts facts{.policy_path = options.policy_path,
-                         .lanes = parts->lanes,
-                         .http = parts->http.address,
-                         .grpc = parts->grpc.address,
-                         .admin = parts->admin.address,
-                         .tls = parts->tls};
   const Policy policy = parts->guard.policy();
+  const guard::SharedStore* shared = parts->guard.impl().shared();
+  const ReadyFacts facts{
+      .policy_path = options.policy_path,
+      .lanes = parts->lanes,
+      .http = parts->http.address,
+      .grpc = parts->grpc.address,
+      .admin = parts->admin.address,
+      .tls = parts->tls,
+      .store = shared != nullptr
+                   ? store_line(policy.model().store, shared->answering() && shared->connected(),
+                                shared->part())
+                   : std::string()};
   const std::string text = ready_text(facts, policy.model());
   Result<std::unique_ptr<Server>> server = Server::make(std::move(*parts), log);
   if (!server) {

@@ -25,6 +25,13 @@ class StoreLog final : public Observer {
       case Kind::clock_set:
         log_.write(render::LogLevel::warn, name);
         return;
+      case Kind::no_part:
+        log_.write(render::LogLevel::error, name, {{"why", event.why}});
+        return;
+      case Kind::part:
+        log_.write(render::LogLevel::info, name,
+                   {{"workers", static_cast<std::uint64_t>(event.workers)}});
+        return;
       case Kind::answers_again:
         log_.write(render::LogLevel::info, name);
         return;

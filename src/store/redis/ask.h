@@ -21,6 +21,9 @@ struct Owed {
   std::uint64_t outage = 0;
   Instant window{};         // windows: the start of the one they were admitted in
   std::uint64_t units = 0;  // the running total of that outage and window
+  // Of which an answer has said that they were applied: never applied again, although the store may
+  // have lost its record of it.
+  std::uint64_t confirmed = 0;
   // Most of them that still count: for gcra and logs the rest has run off since.
   std::uint64_t standing = kMaxUnits;
   std::uint64_t bound = 2 * kMaxUnits;  // most units that the worker's bound allows to be used

@@ -146,6 +146,7 @@ void append_owed(const Owed& owed, std::string& blob) {
   append_uint(std::min<std::uint64_t>(owed.units, kMaxUnits), 5, blob);
   append_uint(std::min<std::uint64_t>(owed.standing, kMaxUnits), 5, blob);
   append_uint(std::min<std::uint64_t>(owed.bound, 2 * kMaxUnits), 5, blob);
+  append_uint(std::min<std::uint64_t>(owed.confirmed, kMaxUnits), 5, blob);
 }
 
 // The shorter forms are for takes that charge, of what the first parts of the script know.

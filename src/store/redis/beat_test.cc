@@ -17,7 +17,7 @@ using Outcome = FleetReply::Outcome;
 
 constexpr const char* kKey = "weir:1:{!}members";
 
-class Fleet : public ::testing::Test {
+class BeatScript : public ::testing::Test {
  protected:
   FleetReply beat(const std::string& name, Kind kind = Kind::again, std::uint64_t seen = 0,
                   std::uint64_t incarnation = 1, Nanos lease = 15s) {
@@ -54,7 +54,7 @@ class Fleet : public ::testing::Test {
   testing::LuaRedis redis;
 };
 
-TEST_F(Fleet, BeginsWithItsFirstMember) {
+TEST_F(BeatScript, BeginsWithItsFirstMember) {
   const FleetReply fleet = beat("a", Kind::first);
   EXPECT_EQ(fleet.outcome, Outcome::announced);
   EXPECT_FALSE(fleet.repaired);
@@ -67,7 +67,7 @@ TEST_F(Fleet, BeginsWithItsFirstMember) {
   EXPECT_EQ(fleet.history, fleet.epoch);
 }
 
-TEST_F(Fleet, EveryJoinerMakesAnEpochAndABeatMakesNone) {
+TEST_F(BeatScript, EveryJoinerMakesAnEpochAndABeatMakesNone) {
   const std::uint64_t first = beat("a", Kind::first).epoch;
   EXPECT_EQ(beat("b", Kind::first).epoch, first + 1);
   EXPECT_EQ(beat("c", Kind::first).epoch, first + 2);
@@ -78,7 +78,7 @@ TEST_F(Fleet, EveryJoinerMakesAnEpochAndABeatMakesNone) {
   EXPECT_EQ(find(fleet, "b")->seen_epoch, first + 1) << "what a joiner joined it has read";
 }
 
-TEST_F(Fleet, WhatWasSeenNeverGoesBackAndNeverAhead) {
+TEST_F(BeatScript, WhatWasSeenNeverGoesBackAndNeverAhead) {
   const std::uint64_t first = beat("a", Kind::first).epoch;
   beat("b", Kind::first);
   EXPECT_EQ(find(beat("a", Kind::again, first + 1), "a")->seen_epoch, first + 1);
@@ -88,7 +88,7 @@ TEST_F(Fleet, WhatWasSeenNeverGoesBackAndNeverAhead) {
       << "an epoch that never was belongs to another history";
 }
 
-TEST_F(Fleet, ASilentMemberIsDroppedTenMinutesAfterItsLease) {
+TEST_F(BeatScript, ASilentMemberIsDroppedTenMinutesAfterItsLease) {
   beat("a", Kind::first);
   beat("b", Kind::first);
   EXPECT_NE(find(pass("a", 10min + 10s), "b"), nullptr);
@@ -97,7 +97,7 @@ TEST_F(Fleet, ASilentMemberIsDroppedTenMinutesAfterItsLease) {
   EXPECT_EQ(find(beat("a"), "b")->joined_epoch, beat("a").epoch);
 }
 
-TEST_F(Fleet, TimeInWhichNobodyAnnouncedAnythingProvesNothing) {
+TEST_F(BeatScript, TimeInWhichNobodyAnnouncedAnythingProvesNothing) {
   beat("a", Kind::first);
   beat("b", Kind::first);
   redis.advance(3h);
@@ -106,7 +106,7 @@ TEST_F(Fleet, TimeInWhichNobodyAnnouncedAnythingProvesNothing) {
   EXPECT_EQ(find(fleet, "b")->lease_until, redis.now() + 15s);
 }
 
-TEST_F(Fleet, AClockThatIsSetDropsNobodyAndLocksNobodyIn) {
+TEST_F(BeatScript, AClockThatIsSetDropsNobodyAndLocksNobodyIn) {
   beat("a", Kind::first);
   beat("b", Kind::first);
   redis.advance(-2h);
@@ -116,7 +116,7 @@ TEST_F(Fleet, AClockThatIsSetDropsNobodyAndLocksNobodyIn) {
   EXPECT_EQ(find(pass("a", 10min + 20s), "b"), nullptr);
 }
 
-TEST_F(Fleet, ARestartTakesItsNameOverAndTheOldProcessIsTold) {
+TEST_F(BeatScript, ARestartTakesItsNameOverAndTheOldProcessIsTold) {
   const std::uint64_t first = beat("a", Kind::first, 0, 7).epoch;
   EXPECT_EQ(beat("a", Kind::first, 0, 8).outcome, Outcome::announced);
   const FleetReply old = beat("a", Kind::again, 0, 7);
@@ -126,7 +126,7 @@ TEST_F(Fleet, ARestartTakesItsNameOverAndTheOldProcessIsTold) {
   EXPECT_EQ(beat("a", Kind::again, 0, 8).outcome, Outcome::announced);
 }
 
-TEST_F(Fleet, WhoLeavesIsGoneAtOnceUnlessItsNameWasTakenOver) {
+TEST_F(BeatScript, WhoLeavesIsGoneAtOnceUnlessItsNameWasTakenOver) {
   beat("a", Kind::first);
   beat("b", Kind::first, 0, 7);
   EXPECT_EQ(beat("b", Kind::leave, 0, 6).outcome, Outcome::ousted);
@@ -135,7 +135,7 @@ TEST_F(Fleet, WhoLeavesIsGoneAtOnceUnlessItsNameWasTakenOver) {
   EXPECT_EQ(find(beat("a"), "b"), nullptr);
 }
 
-TEST_F(Fleet, IsBoundedAndSaysWhenItIsFull) {
+TEST_F(BeatScript, IsBoundedAndSaysWhenItIsFull) {
   for (std::size_t i = 0; i < kMaxMembers; ++i) {
     ASSERT_EQ(beat("w" + std::to_string(i), Kind::first).outcome, Outcome::announced);
   }
@@ -147,12 +147,12 @@ TEST_F(Fleet, IsBoundedAndSaysWhenItIsFull) {
   EXPECT_EQ(beat("late", Kind::first).outcome, Outcome::announced);
 }
 
-TEST_F(Fleet, ItsKeyHasATimeToLive) {
+TEST_F(BeatScript, ItsKeyHasATimeToLive) {
   beat("a", Kind::first);
   EXPECT_EQ(redis.execute({"PTTL", kKey}), ":86400000\r\n");
 }
 
-TEST_F(Fleet, WhateverElseStandsAtTheKeyIsThrownAway) {
+TEST_F(BeatScript, WhateverElseStandsAtTheKeyIsThrownAway) {
   beat("a", Kind::first);
   beat("b", Kind::first);
   const std::string good = std::get<std::string>(redis.keys().find(kKey)->second.data);
@@ -181,7 +181,7 @@ TEST_F(Fleet, WhateverElseStandsAtTheKeyIsThrownAway) {
   EXPECT_TRUE(beat("a").repaired);
 }
 
-TEST_F(Fleet, EveryCutAndEveryFlippedByteIsReadOrRepairedButNeverAnError) {
+TEST_F(BeatScript, EveryCutAndEveryFlippedByteIsReadOrRepairedButNeverAnError) {
   beat("a", Kind::first);
   beat("bb", Kind::first);
   const std::string good = std::get<std::string>(redis.keys().find(kKey)->second.data);
@@ -200,7 +200,7 @@ TEST_F(Fleet, EveryCutAndEveryFlippedByteIsReadOrRepairedButNeverAnError) {
   }
 }
 
-TEST_F(Fleet, AHistoryThatBeginsAgainSharesNoEpochWithTheOneBefore) {
+TEST_F(BeatScript, AHistoryThatBeginsAgainSharesNoEpochWithTheOneBefore) {
   beat("a", Kind::first);
   const FleetReply before = beat("b", Kind::first);
   redis.advance(2s);

@@ -53,6 +53,7 @@ class Returned : public ::testing::TestWithParam<Algorithm> {
     return reply.finding.step.remaining;
   }
 
+  std::vector<std::string> lost;
   testing::LuaRedis redis{kNow};
   testing::ScriptStore store{[this](const std::vector<std::string>& command, Instant at) {
                                redis.set_now(at);
@@ -63,6 +64,22 @@ class Returned : public ::testing::TestWithParam<Algorithm> {
   CounterReply reply;
   bool allowed = false;
 };
+
+TEST_P(Returned, WhatWasConfirmedIsNeverAppliedAgainAlthoughItsRecordIsLost) {
+  ask(0, owed(3));
+  EXPECT_EQ(remaining(), 7u);
+  for (const auto& [key, value] : redis.keys()) {
+    if (key.find('!') != std::string::npos) lost.push_back(key);
+  }
+  ASSERT_EQ(lost.size(), 1u);
+  redis.execute({"DEL", lost[0]});
+  Owed more = owed(5);
+  more.confirmed = 3;
+  ask(0, more);
+  EXPECT_EQ(remaining(), 5u);
+  ask(0, more);
+  EXPECT_EQ(remaining(), 5u);
+}
 
 TEST_P(Returned, AppliesOnlyWhatExceedsItsRecord) {
   ask(1, owed(3));

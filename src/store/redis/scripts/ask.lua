@@ -23,11 +23,12 @@ end
 local function settle_owed(c, blob, record_key)
   local o = {}
   local outage = sub(blob, 1, 8)
-  o.ws, o.w9, o.units, o.standing, o.bound = unpack('>I5I4I5I5I5', blob, 9)
+  o.ws, o.w9, o.units, o.standing, o.bound, o.confirmed = unpack('>I5I4I5I5I5I5', blob, 9)
   if c.at.holds and not c.at.holds(c, o.ws, o.w9) then return end
   local done = 0
   local v = try('GET', record_key)
   if type(v) == 'string' and #v == 13 and sub(v, 1, 8) == outage then done = unpack('>I5', v, 9) end
+  if done < o.confirmed then done = o.confirmed end
   if o.units <= done then return end
   local x = o.units - done
   if x > o.standing then x = o.standing end

@@ -1,0 +1,116 @@
+#include "guard/state_folder.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/key_digest.h"
+
+namespace weir::guard {
+namespace {
+
+// A view of the largest fleet has some 200 KiB.
+constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+
+class File {
+ public:
+  explicit File(int descriptor) : descriptor_(descriptor) {}
+  ~File() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  bool good() const { return descriptor_ >= 0; }
+  int get() const { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
+
+Error unavailable(const std::string& path, const char* what) {
+  return Error{ErrorCode::unavailable,
+               "state folder: " + path + " cannot be " + what + ": " + std::strerror(errno)};
+}
+
+bool write_all(int descriptor, const std::string& text) {
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t n = ::write(descriptor, text.data() + done, text.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    done += static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
+std::string hex(std::uint64_t number) {
+  std::string text(16, '0');
+  for (std::size_t i = 16; i-- > 0; number >>= 4) text[i] = "0123456789abcdef"[number & 15];
+  return text;
+}
+
+}  // namespace
+
+Result<StateFolder> StateFolder::open(const std::string& folder, const std::string& store) {
+  const auto refused = [&folder](const std::string& why) {
+    return Error{ErrorCode::invalid_argument,
+                 "store.workers.state: " + folder + " " + why + ": " + std::strerror(errno)};
+  };
+  if (::mkdir(folder.c_str(), 0750) != 0 && errno != EEXIST) return refused("cannot be made");
+  struct stat found {};
+  if (::stat(folder.c_str(), &found) != 0) return refused("cannot be looked at");
+  if (!S_ISDIR(found.st_mode)) {
+    errno = ENOTDIR;
+    return refused("is no folder");
+  }
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) return refused("cannot be written to");
+  static const KeyHasher hasher(
+      KeyHasher::Secret{'w', 'e', 'i', 'r', ' ', 's', 't', 'a', 't', 'e'});
+  return StateFolder(folder, folder + "/membership-" + hex(hasher(store).lo));
+}
+
+std::optional<Result<ladder::MembershipView>> StateFolder::read() const {
+  const File file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.good() && errno == ENOENT) return std::nullopt;
+  if (!file.good()) return Result<ladder::MembershipView>(unavailable(path_, "read"));
+  std::string text;
+  char piece[16'384];
+  for (;;) {
+    const ssize_t n = ::read(file.get(), piece, sizeof(piece));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return Result<ladder::MembershipView>(unavailable(path_, "read"));
+    if (n == 0) break;
+    text.append(piece, static_cast<std::size_t>(n));
+    if (text.size() > kMostBytes) break;  // no view is so long
+  }
+  return ladder::MembershipView::parse(text);
+}
+
+Result<void> StateFolder::write(const std::string& text) const {
+  Result<void> replaced = replace(text);
+  if (!replaced) (void)::unlink(path_.c_str());
+  return replaced;
+}
+
+Result<void> StateFolder::replace(const std::string& text) const {
+  const std::string fresh = path_ + ".new";
+  {
+    const File file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640));
+    if (!file.good()) return unavailable(fresh, "made");
+    if (!write_all(file.get(), text) || ::fsync(file.get()) != 0) {
+      const Error why = unavailable(fresh, "written");
+      (void)::unlink(fresh.c_str());
+      return why;
+    }
+  }
+  if (::rename(fresh.c_str(), path_.c_str()) != 0) return unavailable(path_, "replaced");
+  // The name, too, is to survive the machine.
+  const File directory(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory.good() || ::fsync(directory.get()) != 0) return unavailable(folder_, "synced");
+  return {};
+}
+
+}  // namespace weir::guard

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ladder/membership.h"
+#include "weir/result.h"
+
+namespace weir::guard {
+
+// Where a worker keeps what it last read of its fleet, for a start while the store is away: one
+// file a store, replaced as a whole.
+//
+// Guarantees:  whoever reads it finds one whole view or another, whenever the process or the
+//              machine ended; once write() has returned well, that view or a later one.
+// Threads:     one at a time.
+class StateFolder {
+ public:
+  // `store` tells the files of different stores apart: whatever names one.
+  //
+  // Errors:      invalid_argument where the folder cannot be made or written to.
+  static Result<StateFolder> open(const std::string& folder, const std::string& store);
+
+  // Absent: nothing was ever written. Errors: as MembershipView::parse, and unavailable where the
+  // file cannot be read.
+  std::optional<Result<ladder::MembershipView>> read() const;
+  // Errors:      unavailable. The file is gone then, where it could be removed: a start must not
+  //              find a view that others no longer count on.
+  Result<void> write(const std::string& text) const;
+
+  const std::string& path() const noexcept { return path_; }
+
+ private:
+  StateFolder(std::string folder, std::string path)
+      : folder_(std::move(folder)), path_(std::move(path)) {}
+
+  Result<void> replace(const std::string& text) const;
+
+  std::string folder_;
+  std::string path_;
+};
+
+}  // namespace weir::guard

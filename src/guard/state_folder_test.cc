@@ -1,0 +1,90 @@
+#include "guard/state_folder.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace weir::guard {
+namespace {
+
+using namespace std::chrono_literals;
+
+class StateFolderTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = ::testing::TempDir() + "/weir-state-XXXXXX";
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    root_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  static std::string view(std::uint64_t epoch) {
+    ladder::MembershipView view;
+    view.history = 1;
+    view.epoch = epoch;
+    view.self = "a";
+    view.members = {{"a", 1, epoch, Instant{15s}}};
+    return view.to_text();
+  }
+
+  std::string root_;
+};
+
+using StateFolderStories = StateFolderTest;
+
+TEST_F(StateFolderStories, ReadsWhatWasWrittenLastAndNothingBeforeThat) {
+  const auto folder = StateFolder::open(root_ + "/weir", "redis://a weir");
+  ASSERT_TRUE(folder.has_value()) << "it is made where it is not there";
+  EXPECT_FALSE(folder->read());
+  ASSERT_TRUE(folder->write(view(1)).has_value());
+  ASSERT_TRUE(folder->write(view(2)).has_value());
+  const auto again = StateFolder::open(root_ + "/weir", "redis://a weir");
+  ASSERT_TRUE(again->read() && *again->read());
+  EXPECT_EQ((*again->read())->epoch, 2U);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(root_ + "/weir"), {}), 1)
+      << "nothing else is left there";
+}
+
+TEST_F(StateFolderStories, KeepsTheViewsOfTwoStoresApart) {
+  const auto a = StateFolder::open(root_, "redis://a weir");
+  const auto b = StateFolder::open(root_, "redis://b weir");
+  ASSERT_TRUE(a->write(view(1)).has_value());
+  EXPECT_FALSE(b->read());
+}
+
+TEST_F(StateFolderStories, WhatIsNoViewIsAnErrorAndNoView) {
+  const auto folder = StateFolder::open(root_, "s");
+  const std::string whole = view(7);
+  for (const std::string& text : {std::string(), std::string("hello\n"), whole.substr(0, 40),
+                                  whole + whole, std::string(3 << 20, 'x')}) {
+    std::ofstream(folder->path(), std::ios::trunc) << text;
+    ASSERT_TRUE(folder->read());
+    EXPECT_FALSE(folder->read()->has_value());
+  }
+}
+
+TEST_F(StateFolderStories, AFailedWriteLeavesNoViewThatOthersNoLongerCountOn) {
+  const auto folder = StateFolder::open(root_, "s");
+  ASSERT_TRUE(folder->write(view(1)).has_value());
+  // A folder stands where the new file is to be written.
+  ASSERT_EQ(::mkdir((folder->path() + ".new").c_str(), 0700), 0);
+  const auto written = folder->write(view(2));
+  ASSERT_FALSE(written.has_value());
+  EXPECT_NE(written.error().message.find(root_), std::string::npos);
+  EXPECT_FALSE(folder->read());
+}
+
+TEST_F(StateFolderStories, AFolderThatCannotBeIsRefusedAtOnce) {
+  const auto deep = StateFolder::open(root_ + "/no/such", "s");
+  ASSERT_FALSE(deep.has_value());
+  EXPECT_EQ(deep.error().code, ErrorCode::invalid_argument);
+  EXPECT_NE(deep.error().message.find("store.workers.state"), std::string::npos);
+  std::ofstream(root_ + "/file") << "x";
+  EXPECT_FALSE(StateFolder::open(root_ + "/file", "s").has_value());
+}
+
+}  // namespace
+}  // namespace weir::guard
