@@ -66,7 +66,8 @@ TEST(GuardOnAStoreThatFailsOver, ToAClockASecondAheadIsNotInAnOutage) {
   }
   EXPECT_EQ(after.allowed_by_store, 50u);
   EXPECT_EQ(after.broken, 0u);
-  EXPECT_EQ(counted(guard, "u"), 50u) << "the new one had nothing";
+  // The new one had nothing: what was last known of the counter came with the first ask.
+  EXPECT_EQ(counted(guard, "u"), 55u);
 }
 
 // The same under its feet: the connection stays, and the clock jumps between two asks.

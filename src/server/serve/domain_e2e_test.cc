@@ -46,6 +46,9 @@ TEST(ServeDomains, AnswersJsonAsTheProtocolDoes) {
   ServedProcess weir(kShop);
   ASSERT_TRUE(weir.ready()) << weir.err();
   EXPECT_THAT(weir.out(), HasSubstr("weir.yaml, domain shop with 2 limits, 2 lanes\n"));
+  // The line in the log comes after the one for people.
+  ASSERT_TRUE(
+      ServedProcess::within([&] { return weir.err().find("event=ready") != std::string::npos; }));
   EXPECT_THAT(weir.err(), AllOf(HasSubstr("domains=1"), HasSubstr("domain_limits=2")));
   EXPECT_THAT(weir.admin("GET", "/policy").body, HasSubstr(R"("domains":["shop"])"));
   const auto first = weir.http("POST", "/json", request("ada"));
