@@ -109,6 +109,11 @@ std::optional<MonoTime> ProbeBreaker::next_event() const {
   return event_at_;
 }
 
+void ProbeBreaker::begin(MonoTime now) {
+  std::lock_guard lock(mutex_);
+  since_ = now;
+}
+
 std::optional<Nanos> ProbeBreaker::until_probe(MonoTime now) const {
   std::lock_guard lock(mutex_);
   if (state_ == ProbeState::closed) return std::nullopt;

@@ -81,6 +81,11 @@ class ProbeBreaker {
   std::optional<MonoTime> next_event() const;
   // What a refused caller may be told: when the next probe is due. Absent while closed.
   std::optional<Nanos> until_probe(MonoTime now) const;
+  // When a call that failed just now may be tried again: the time to the next probe, or, while the
+  // breaker has not opened, as long as it would be then.
+  Nanos retry_hint(MonoTime now) const { return until_probe(now).value_or(config_.cooldown); }
+  // What since() says until the first change.
+  void begin(MonoTime now);
 
   ProbeState state() const;
   MonoTime since() const;

@@ -46,6 +46,12 @@ std::uint64_t origin_of(const redis::StoreReport& report) {
   return hasher(report.run_id + " " + report.epoch).lo;
 }
 
+// Where there was no connection to ask on, why there was none says more.
+std::string_view why_away(const redis::ErrorRow& last, std::string_view trouble) {
+  const bool unconnected = &last == &redis::row_of(redis::LocalFault::not_connected);
+  return unconnected && !trouble.empty() ? trouble : last.meaning;
+}
+
 limit::State state_after(const store::Counter& counter, const redis::CounterReply& reply) {
   if (counter.op == store::Op::reset) return {};
   if (counter.op == store::Op::refund || reply.finding.charged) return reply.finding.step.next;
@@ -88,7 +94,9 @@ ShardDriver::ShardDriver(Options options, redis::KeySpace keys, redis::Wire& wir
                    host_.connection_changed();
                  },
              .lost = [this] { look_at_epoch(); }},
-            client_, ladder_, clock) {}
+            client_, ladder_, clock) {
+  ladder_.breaker().begin(clock_.mono());
+}
 
 ShardDriver::~ShardDriver() {
   stop();
@@ -424,13 +432,15 @@ void ShardDriver::changed(ProbeBreaker::Change change, const redis::ErrorRow* wh
     case Change::probing:
       probe();
       return;
-    case Change::opened:
+    case Change::opened: {
       counters_.count_opening();
+      const std::string trouble = connection().trouble;
       tell({.kind = StoreEvent::Kind::away,
-            .why = why != nullptr ? why->meaning : std::string_view("slow calls"),
+            .why = why != nullptr ? why_away(*why, trouble) : std::string_view("slow calls"),
             .next_probe = ladder_.breaker().until_probe(clock_.mono()).value_or(Nanos(0))});
       client_.release_waiting();
       break;
+    }
     case Change::recovering:
       tell({.kind = StoreEvent::Kind::answers_again});
       break;

@@ -87,7 +87,7 @@ LadderVerdict ShardLadder::refused(const Moment& now) const noexcept {
   return {.verdict = Verdict::refused,
           .rung = Rung::policy,
           .reason = Reason::store_unavailable,
-          .retry_after = breaker_.until_probe(now.mono)};
+          .retry_after = breaker_.retry_hint(now.mono)};
 }
 
 LadderVerdict ShardLadder::without(const LadderRequest& request, const Moment& now,

@@ -160,6 +160,19 @@ TEST_F(ShardLadderTest, OpenAllowsUnderItsCeilingAndSaysThatNobodyCounted) {
   EXPECT_EQ(admitted, 2);
 }
 
+TEST_F(ShardLadderTest, ARefusalSaysWhenToComeBackAlsoBeforeTheBreakerOpens) {
+  const std::array counters{counter()};
+  const LadderVerdict early =
+      ladder_.without(request(counters, FailurePolicy::closed), now(), findings_);
+  EXPECT_EQ(early.verdict, Verdict::refused);
+  EXPECT_EQ(early.retry_after, milliseconds(500));
+  open_breaker();
+  const LadderVerdict later =
+      ladder_.without(request(counters, FailurePolicy::closed), now(), findings_);
+  ASSERT_TRUE(later.retry_after);
+  EXPECT_GT(*later.retry_after, Nanos(0));
+}
+
 TEST_F(ShardLadderTest, ABlockHoldsInEveryMode) {
   const Numbers zero = numbers(0);
   const std::array counters{Counter{.numbers = &zero, .identity = 2, .digest = {2, 2}}};

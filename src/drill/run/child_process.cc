@@ -15,7 +15,7 @@
 namespace weir::drill {
 
 Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& words,
-                                         const std::string& log) {
+                                         const std::string& folder, const std::string& log) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -25,6 +25,7 @@ Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& words,
   posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, log.c_str(),
                                    O_WRONLY | O_CREAT | O_APPEND, 0600);
   posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
+  posix_spawn_file_actions_addchdir_np(&files, folder.c_str());
   // What is open here is not open there: a child that held the proxy's listening socket would keep
   // it listening after the proxy has closed it.
   posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);

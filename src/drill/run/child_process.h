@@ -14,10 +14,11 @@ namespace weir::drill {
 // A program that was started here, and ends here.
 class ChildProcess {
  public:
-  // Starts it with its output, both kinds, in the file `log`.
+  // Starts it in `folder` with its output, both kinds, in the file `log`.
   //
   // Errors:      unavailable, where there is no such program or no process to be had.
-  static Result<ChildProcess> start(const std::vector<std::string>& words, const std::string& log);
+  static Result<ChildProcess> start(const std::vector<std::string>& words,
+                                    const std::string& folder, const std::string& log);
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess& operator=(ChildProcess&& other) noexcept;
   ~ChildProcess();  // SIGKILL, if it still runs

@@ -153,10 +153,7 @@ class Run {
         return;
     }
     ++tally.rungs[rung];
-    if (degraded) {
-      ++moment.degraded;
-      last_degraded_ = std::max(last_degraded_, passed);
-    }
+    if (degraded) ++moment.degraded;
   }
 
   // When the last fault ended.
@@ -173,6 +170,17 @@ class Run {
     return from;
   }
 
+  // The end of the last moment in which more than a stray answer was not the store's: a busy
+  // machine misses a deadline now and then.
+  Nanos last_degraded() const {
+    for (std::size_t i = report_.moments.size(); i-- > 0;) {
+      const DrillReport::Moment& moment = report_.moments[i];
+      const std::uint32_t all = moment.allowed + moment.limited + moment.refused;
+      if (moment.degraded * 10 > all) return DrillReport::kMoment * (i + 1);
+    }
+    return Nanos::zero();
+  }
+
   void conclude(Rig& rig) {
     for (std::size_t i = 0; i < plan_.routes().size(); ++i) {
       for (BoundCheck& check :
@@ -186,8 +194,9 @@ class Run {
     if (const auto from = calm_from()) {
       // Where it was still degraded at the end nobody knows how long it would have been.
       const Nanos end = report_.scenario.length();
-      report_.came_back = end - last_degraded_ >= kSettled;
-      report_.recovery = std::max(last_degraded_ - *from, Nanos::zero());
+      const Nanos last = last_degraded();
+      report_.came_back = end - last >= kSettled;
+      report_.recovery = std::max(last - *from, Nanos::zero());
     }
     const bool ended = rig.stop();
     const std::string log = rig.log();
@@ -209,7 +218,7 @@ class Run {
         std::to_string(all.unanswered) + " of " + std::to_string(all.calls) + " were not");
     add("every answer is 200, 429 or 503", all.other == 0,
         std::to_string(all.other) + " of " + std::to_string(all.calls) + " were not");
-    add("nothing is refused before the faults", first.refused == 0,
+    add("at most one in a hundred is refused before the faults", first.refused * 100 <= first.calls,
         std::to_string(first.refused) + " of " + std::to_string(first.calls) + " were");
     const Nanos patience = model_.store.deadline + kNoise;
     add("99 % are answered within the deadline and " + in_words(kNoise),
@@ -249,7 +258,6 @@ class Run {
   std::vector<std::vector<Admission>> admissions_;  // [route]
   MonoTime begin_{};
   Nanos wall_offset_{0};
-  Nanos last_degraded_{0};
 };
 
 }  // namespace

@@ -187,9 +187,9 @@ std::string to_html(const DrillReport& report) {
       line_of(report, "Answers that were not the store's", "degraded",
               [](const DrillReport::Moment& m) { return static_cast<double>(m.degraded); });
   for (std::size_t i = 0; i < report.scenario.phases.size(); ++i) out += table_of(report, i);
-  return out + "<p>weir " + std::string(kVersion) + "; the breaker opened " +
-         std::to_string(report.breaker_openings) + " times; " + std::to_string(report.log_lines) +
-         " lines were logged.</html>\n";
+  return out + "<p>weir " + std::string(kVersion) +
+         "; times that the breaker opened: " + std::to_string(report.breaker_openings) +
+         "; lines that were logged: " + std::to_string(report.log_lines) + ".</html>\n";
 }
 
 }  // namespace weir::drill

@@ -85,8 +85,8 @@ std::string to_text(const DrillReport& report) {
   for (const Expectation& each : report.expectations) {
     out += std::string(each.met ? "ok      " : "FAILED  ") + each.text + ": " + each.found + "\n";
   }
-  out += "the breaker opened " + std::to_string(report.breaker_openings) + " times; " +
-         std::to_string(report.log_lines) + " lines were logged\n";
+  out += "times that the breaker opened: " + std::to_string(report.breaker_openings) +
+         "; lines that were logged: " + std::to_string(report.log_lines) + "\n";
   return out;
 }
 

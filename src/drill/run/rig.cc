@@ -117,7 +117,7 @@ Result<void> Rig::start_redis() {
   auto child =
       ChildProcess::start({options_.redis_program, "--port", std::to_string(redis_port_), "--bind",
                            "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", folder_},
-                          folder_ + "/redis.log");
+                          folder_, folder_ + "/redis.log");
   if (!child) {
     return Error{ErrorCode::unavailable,
                  child.error().message + "; install redis-server, or name one with --store"};
@@ -133,11 +133,11 @@ Result<void> Rig::start_redis() {
 }
 
 Result<void> Rig::start_weir() {
-  auto child =
-      ChildProcess::start({options_.weir_program, "serve", options_.policy, "--store",
-                           "redis://" + loopback(proxy_->port()) + "/0", "--http", "127.0.0.1:0",
-                           "--grpc", "off", "--admin", "127.0.0.1:0", "--drain-delay", "0s"},
-                          folder_ + "/weir.log");
+  auto child = ChildProcess::start(
+      {options_.weir_program, "serve", fs::absolute(options_.policy).string(), "--store",
+       "redis://" + loopback(proxy_->port()) + "/0", "--http", "127.0.0.1:0", "--grpc", "off",
+       "--admin", "127.0.0.1:0", "--drain-delay", "0s"},
+      folder_, folder_ + "/weir.log");
   if (!child) return child.error();
   weir_ = std::move(*child);
   const MonoTime until = Clock::real().mono() + kStartPatience;
