@@ -191,10 +191,6 @@ void CommandLine::add_drill() {
       ->add_option("SCENARIO", drill.scenarios,
                    "Scenarios by name, or files of them; failover-11s where none is named")
       ->type_name("");
-  drill_verb
-      ->add_option("--store", drill.store,
-                   "A Redis to put the proxy in front of; else one is started")
-      ->type_name("ADDR");
   drill_verb->add_option("--rate", drill.rate, "Calls a second of each route; 50 where not given")
       ->type_name("N");
   drill_verb->add_option("--clients", drill.clients, "Clients of each route; 12 where not given")

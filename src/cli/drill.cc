@@ -1,5 +1,7 @@
 #include "cli/drill.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -46,7 +48,6 @@ ExitCode list(Environment& environment, bool json) {
 std::optional<std::string> read(const DrillCommand& command, drill::DrillOptions& options,
                                 std::vector<drill::Scenario>& scenarios) {
   options.policy = command.policy;
-  if (!command.store.empty()) options.store = command.store;
   if (!command.rate.empty()) {
     const auto rate = parse_number(command.rate);
     if (!rate || *rate == 0 || *rate > kMostRate) {
@@ -86,8 +87,6 @@ drill::OnPhase progress_on(Environment& environment) {
 }
 
 std::optional<std::string> write_page(const std::string& folder, const drill::DrillReport& report) {
-  std::error_code fault;
-  fs::create_directories(folder, fault);
   for (const auto& [ending, text] :
        {std::pair{".html", drill::to_html(report)}, {".json", drill::to_json(report) + "\n"}}) {
     const std::string path = (fs::path(folder) / (report.scenario.name + ending)).string();
@@ -111,6 +110,14 @@ ExitCode drill(Environment& environment, const DrillCommand& command) {
     return fail(environment, ExitCode::usage, *fault);
   }
   std::error_code fault;
+  if (!command.report.empty()) {
+    fs::create_directories(command.report, fault);
+    if (!fs::is_directory(command.report, fault) || ::access(command.report.c_str(), W_OK) != 0) {
+      return fail(
+          environment, ExitCode::usage,
+          "--report is '" + command.report + "'; it must be a folder that can be written to");
+    }
+  }
   options.weir_program = fs::read_symlink("/proc/self/exe", fault).string();
   ExitCode code = ExitCode::as_asked;
   for (const drill::Scenario& scenario : scenarios) {

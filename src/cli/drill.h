@@ -11,7 +11,6 @@ namespace weir::cli {
 struct DrillCommand {
   std::string policy;
   std::vector<std::string> scenarios;  // names of those that ship, or files; none: failover-11s
-  std::string store;                   // host:port
   std::string rate;
   std::string clients;
   std::string report;  // directory

@@ -73,11 +73,10 @@ void FleetSeat::started_without() {
   if (!division->has_part()) say_part(*division);
 }
 
-bool FleetSeat::leave(std::function<void()> done) {
+bool FleetSeat::leave(bool owes, std::function<void()> done) {
   const bool safe = options_.role == FleetRole::worker && !options_.name_lasts && !left_ &&
                     keeper_.announced() && !keeper_.ousted() && client_.ready() &&
-                    ladder_.breaker().state() == breaker::ProbeState::closed &&
-                    ladder_.known().owed_units() == 0;
+                    ladder_.breaker().state() == breaker::ProbeState::closed && !owes;
   left_ = true;
   keeper_.store_away();
   ladder_.divide(Division::none("has left the fleet"));

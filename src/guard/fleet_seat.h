@@ -71,7 +71,7 @@ class FleetSeat {
   // From here on this worker spends nothing. Whether its leaving is announced, in which case
   // `done` is called once: not where a restart is to find its part, not where something is owed,
   // nor where the store does not answer. Then its part is kept for ten minutes.
-  bool leave(std::function<void()> done);
+  bool leave(bool owes, std::function<void()> done);
 
   // From any thread.
 

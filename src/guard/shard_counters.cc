@@ -25,8 +25,8 @@ void ShardCounters::count_answer(Nanos latency) noexcept {
   add(latency_sum_ns_, static_cast<std::uint64_t>(std::max(latency, Nanos(0)).count()));
 }
 
-void ShardCounters::write(const ladder::ShardLadder& ladder, std::optional<Nanos> skew,
-                          render::Exposition& out) const {
+void ShardCounters::write(const ladder::ShardLadder& ladder, Instant store_now,
+                          std::optional<Nanos> skew, render::Exposition& out) const {
   using Type = render::Exposition::Type;
   constexpr std::string_view kShard = "0";
   const auto read = [](const Counter& counter) { return counter.load(std::memory_order_relaxed); };
@@ -68,7 +68,7 @@ void ShardCounters::write(const ladder::ShardLadder& ladder, std::optional<Nanos
   out.sample({{"shard", kShard}}, read(over_bound_));
   out.family("weir_owed_units", Type::gauge,
              "Units admitted locally that the store has not been told of.");
-  out.sample({{"shard", kShard}}, ladder.known().owed_units());
+  out.sample({{"shard", kShard}}, ladder.known().owed_units(store_now));
   out.family("weir_workers", Type::gauge, "Workers that share the limits while the store is away.");
   out.sample({{"shard", kShard}}, std::uint64_t{ladder.division()->workers()});
 }

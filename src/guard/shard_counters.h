@@ -32,7 +32,7 @@ class ShardCounters {
   std::uint64_t not_given_back() const noexcept { return not_given_back_.load(); }
 
   // `skew`: the store's clock less this host's, where it is known.
-  void write(const ladder::ShardLadder& ladder, std::optional<Nanos> skew,
+  void write(const ladder::ShardLadder& ladder, Instant store_now, std::optional<Nanos> skew,
              render::Exposition& out) const;
 
  private:

@@ -152,7 +152,7 @@ std::string ShardDriver::state_json() const {
   out += ",\"state_for_ms\":" + std::to_string(since.count());
   seat_.append_json(out);
   out += ",\"known_keys\":" + std::to_string(ladder_.known().size());
-  out += ",\"owed_units\":" + std::to_string(ladder_.known().owed_units());
+  out += ",\"owed_units\":" + std::to_string(ladder_.known().owed_units(moment().store));
   const Connection connection = this->connection();
   out += ",\"in_flight\":" + std::to_string(in_flight_.load(std::memory_order_relaxed));
   if (const std::int64_t rtt = rtt_ns_.load(std::memory_order_relaxed); rtt > 0) {
@@ -446,7 +446,8 @@ void ShardDriver::changed(ProbeBreaker::Change change, const redis::ErrorRow* wh
       break;
     case Change::closed:
       counters_.count_closing();
-      tell({.kind = StoreEvent::Kind::back, .owed_units = ladder_.known().owed_units()});
+      tell({.kind = StoreEvent::Kind::back,
+            .owed_units = ladder_.known().owed_units(moment().store)});
       seat_.store_there();
       break;
   }
@@ -457,10 +458,13 @@ void ShardDriver::arm() {
   std::optional<MonoTime> next = ladder_.breaker().next_event();
   const std::optional<MonoTime> beat = seat_.next_event();
   if (beat && (!next || *beat < *next)) next = beat;
-  if (next && !stopping_) host_.wake_at(*next);
+  if (!next || stopping_ || armed_ == next) return;
+  armed_ = next;
+  host_.wake_at(*next);
 }
 
 void ShardDriver::on_wake() {
+  armed_.reset();
   if (stopping_) return;
   seat_.poll();
   changed(ladder_.breaker().poll(clock_.mono()), nullptr);

@@ -83,7 +83,9 @@ class ShardDriver final : private store::redis::ClientEvents,
   void start_from(const ladder::MembershipView& view) { seat_.start_from(view); }
   void view_written(std::uint64_t epoch, const std::string& fault) { seat_.written(epoch, fault); }
   void started_without() { seat_.started_without(); }
-  bool leave(std::function<void()> done) { return seat_.leave(std::move(done)); }
+  bool leave(std::function<void()> done) {
+    return seat_.leave(ladder_.known().owed_units(moment().store) > 0, std::move(done));
+  }
 
   // ---- From any thread.
 
@@ -104,7 +106,9 @@ class ShardDriver final : private store::redis::ClientEvents,
   WorkerPart part() const { return seat_.part(); }
   bool seated() const noexcept { return seat_.settled(); }
   std::string state_json() const;
-  void write_metrics(render::Exposition& out) const { counters_.write(ladder_, clock_skew(), out); }
+  void write_metrics(render::Exposition& out) const {
+    counters_.write(ladder_, moment().store, clock_skew(), out);
+  }
 
  private:
   // An ask that is at the server, and what it told of what is owed.
@@ -171,6 +175,7 @@ class ShardDriver final : private store::redis::ClientEvents,
 
   // The loop's alone.
   bool stopping_ = false;
+  std::optional<MonoTime> armed_;  // what the host was asked for
   std::vector<std::unique_ptr<Flight>> flights_;
   std::vector<std::uint64_t> free_flights_;
   std::vector<GiveBacks::Charge> charges_;

@@ -222,11 +222,11 @@ TEST(ShardDriver, ALateChargeLowersWhatIsOwed) {
     Rig::Asked& asked = rig.answered(3);  // its part is 5
     EXPECT_EQ(asked.verdict->verdict, Verdict::allowed);
     EXPECT_EQ(asked.verdict->rung, Rung::share);
-    EXPECT_EQ(rig.driver.ladder().known().owed_units(), 3U);
+    EXPECT_EQ(rig.driver.ladder().known().owed_units(rig.driver.moment().store), 3U);
     rig.link.cut_down = false;
     rig.redis.mended(rig.link);
     rig.loop.run_for(10ms);
-    EXPECT_EQ(rig.driver.ladder().known().owed_units(), 0U);
+    EXPECT_EQ(rig.driver.ladder().known().owed_units(rig.driver.moment().store), 0U);
     EXPECT_EQ(rig.remaining(), 7U) << static_cast<int>(algorithm);
     EXPECT_NE(rig.metrics().find("result=\"done\"} 0\n"), std::string::npos);
   }
@@ -244,7 +244,7 @@ TEST(ShardDriver, ALateChargeOfWhatWasToldIsGivenBack) {
   rig.redis.mended(rig.link);
   rig.loop.run_for(20ms);
   EXPECT_EQ(rig.remaining(), 7U);
-  EXPECT_EQ(rig.driver.ladder().known().owed_units(), 0U);
+  EXPECT_EQ(rig.driver.ladder().known().owed_units(rig.driver.moment().store), 0U);
 }
 
 TEST(ShardDriver, WhatOpenAdmittedStaysCharged) {

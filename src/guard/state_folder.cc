@@ -73,8 +73,14 @@ Result<StateFolder> StateFolder::open(const std::string& folder, const std::stri
 }
 
 std::optional<Result<ladder::MembershipView>> StateFolder::read() const {
-  const File file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  // A pipe would keep the start waiting for a writer.
+  const File file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.good() && errno == ENOENT) return std::nullopt;
+  struct stat found {};
+  if (file.good() && ::fstat(file.get(), &found) == 0 && !S_ISREG(found.st_mode)) {
+    return Result<ladder::MembershipView>(Error{
+        ErrorCode::invalid_argument, "store.workers.state: " + path_ + " is no regular file"});
+  }
   if (!file.good()) return Result<ladder::MembershipView>(unavailable(path_, "read"));
   std::string text;
   char piece[16'384];
@@ -96,7 +102,8 @@ Result<void> StateFolder::write(const std::string& text) const {
 }
 
 Result<void> StateFolder::replace(const std::string& text) const {
-  const std::string fresh = path_ + ".new";
+  // Of this process alone: in an overlapping restart two may write.
+  const std::string fresh = path_ + ".new." + std::to_string(::getpid());
   {
     const File file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640));
     if (!file.good()) return unavailable(fresh, "made");

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -70,7 +71,7 @@ TEST_F(StateFolderStories, AFailedWriteLeavesNoViewThatOthersNoLongerCountOn) {
   const auto folder = StateFolder::open(root_, "s");
   ASSERT_TRUE(folder->write(view(1)).has_value());
   // A folder stands where the new file is to be written.
-  ASSERT_EQ(::mkdir((folder->path() + ".new").c_str(), 0700), 0);
+  ASSERT_EQ(::mkdir((folder->path() + ".new." + std::to_string(::getpid())).c_str(), 0700), 0);
   const auto written = folder->write(view(2));
   ASSERT_FALSE(written.has_value());
   EXPECT_NE(written.error().message.find(root_), std::string::npos);

@@ -176,7 +176,7 @@ std::vector<std::string> besides(const Model& model, const Route& route,
     out.push_back("Each time the store loses its data, at most the limit is added.");
     if (parts && options.workers > 0)
       out.push_back(
-          "A worker restarted under another name between two outages of one window adds "
+          "A worker that is restarted or replaced in an outage, or between two of one window, adds "
           "its part once more.");
     if (model.store.fallback_url)
       out.push_back("The fallback store " + policy::redacted(*model.store.fallback_url) +

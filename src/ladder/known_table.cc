@@ -244,6 +244,10 @@ std::optional<Step> KnownTable::denial(const Counter& counter, Instant store_now
 
 namespace {
 
+// Different numbers that crowded newcomers may be held to: as many as routes have ceilings or
+// parts.
+constexpr std::size_t kMostOverflows = 4'096;
+
 // Locks the slots that some counters stand in, in one order, each once.
 template <class Slot, std::size_t N>
 class SlotLocks {
@@ -276,6 +280,7 @@ KnownTable::Spent KnownTable::spend(std::span<const Share> shares, Instant store
   std::array<Entry*, store::kMaxCounters> entries{};
   std::unique_lock overflow_lock(overflow_mutex_, std::defer_lock);
   limit::State overflow_next;
+  bool overflow_full = false;
   Spent verdict = Spent::admitted;
   const auto worse = [&](Spent found) { verdict = std::max(verdict, found); };
   for (std::size_t i = 0; i < shares.size(); ++i) {
@@ -284,17 +289,25 @@ KnownTable::Spent KnownTable::spend(std::span<const Share> shares, Instant store
     Slot& slot = slot_of(counter.digest);
     entries[i] = find_or_make(slot, counter.digest, store_now);
     Step step;
-    if (entries[i] == nullptr) {
+    if (!part) {
+      step.outcome = Outcome::never_fits;
+      if (!counter.shadow) worse(Spent::no_part);
+    } else if (entries[i] == nullptr) {
       if (!overflow_lock.owns_lock()) {
         overflow_lock.lock();
-        overflow_next = overflow_;
+        const auto kept = overflow_.find(overflow.stamp);
+        if (kept != overflow_.end()) overflow_next = kept->second;
+        overflow_full = kept == overflow_.end() && overflow_.size() >= kMostOverflows;
+      }
+      if (overflow_full) {
+        step.outcome = Outcome::never_fits;
+        if (!counter.shadow) worse(Spent::crowded);
+        findings[i] = {.step = step, .op = store::Op::take, .charged = false};
+        continue;
       }
       step = limit::take(overflow, overflow_next, store_now, counter.cost);
       if (step.outcome == Outcome::allowed) overflow_next = step.next;
       if (step.outcome != Outcome::allowed && !counter.shadow) worse(Spent::crowded);
-    } else if (!part) {
-      step.outcome = Outcome::never_fits;
-      if (!counter.shadow) worse(Spent::no_part);
     } else {
       entries[i]->adopt(*part, store_now);
       entries[i]->hold_to_known(*counter.numbers, shares[i].place, store_now);
@@ -306,7 +319,7 @@ KnownTable::Spent KnownTable::spend(std::span<const Share> shares, Instant store
     findings[i] = {.step = step, .op = store::Op::take, .charged = false};
   }
   if (verdict != Spent::admitted) return verdict;
-  if (overflow_lock.owns_lock()) overflow_ = overflow_next;
+  if (overflow_lock.owns_lock() && !overflow_full) overflow_[overflow.stamp] = overflow_next;
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const Counter& counter = *shares[i].counter;
     if (counter.cost == 0 || findings[i].step.outcome != Outcome::allowed) continue;
@@ -426,11 +439,13 @@ std::size_t KnownTable::size() const {
   return sum;
 }
 
-std::uint64_t KnownTable::owed_units() const {
+std::uint64_t KnownTable::owed_units(Instant store_now) const {
   std::uint64_t sum = 0;
   for (const Slot& slot : slots_) {
     std::lock_guard lock(slot.mutex);
-    for (const auto& [digest, entry] : slot.entries) sum += entry.owed.units - entry.told_units;
+    for (const auto& [digest, entry] : slot.entries) {
+      if (entry.pinned(store_now)) sum += entry.owed.units - entry.told_units;
+    }
   }
   return sum;
 }

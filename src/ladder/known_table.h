@@ -112,7 +112,8 @@ class KnownTable {
 
   std::size_t size() const;
   // Units admitted locally that the store has not been told of, over all counters.
-  std::uint64_t owed_units() const;
+  // Of windows that are over, and debts that have run off, nothing is owed any more.
+  std::uint64_t owed_units(Instant store_now) const;
 
  private:
   struct Entry;
@@ -138,7 +139,9 @@ class KnownTable {
   std::size_t capacity_per_slot_;
   std::atomic<std::uint64_t> next_outage_;
   std::mutex overflow_mutex_;  // taken after slots
-  limit::State overflow_;      // of all newcomers to a crowded table together
+  // Of all newcomers to a crowded table together, one for each of the numbers they are held to: a
+  // state means nothing under others.
+  std::unordered_map<std::uint32_t, limit::State> overflow_;
 };
 
 }  // namespace weir::ladder

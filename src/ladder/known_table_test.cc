@@ -43,10 +43,15 @@ class Worker {
     return {.numbers = &whole_, .identity = 1, .digest = {key, key}, .cost = cost};
   }
   Spent spend(Nanos when, std::uint64_t key = 1, std::uint64_t cost = 1) {
+    return spend_under(numbers(Algorithm::fixed_window, 3), when, key, cost);
+  }
+  // `overflow`: what newcomers to a crowded table are held to.
+  Spent spend_under(const Numbers& overflow, Nanos when, std::uint64_t key,
+                    std::uint64_t cost = 1) {
     const Counter asked = counter(key, cost);
     const std::array share{KnownTable::Share{&asked, place_, part_}};
     std::array<store::Finding, 1> findings;
-    return table_.spend(share, at(when), numbers(Algorithm::fixed_window, 3), findings);
+    return table_.spend(share, at(when), overflow, findings);
   }
   int admitted(int tries, Nanos when, std::uint64_t key = 1) {
     int n = 0;
@@ -169,14 +174,16 @@ TEST(KnownTable, OwesARunningTotalUntilTheStoreWasTold) {
   EXPECT_EQ(second->units, 10U) << "the total goes on; the store applies what exceeds its record";
   worker.table().settled({1, 1}, *second);
   EXPECT_FALSE(worker.table().owed(worker.counter(1), at(seconds(3))));
-  EXPECT_EQ(worker.table().owed_units(), 0U);
+  EXPECT_EQ(worker.table().owed_units(at(seconds(3))), 0U);
 }
 
 TEST(KnownTable, OwesNothingOfAWindowThatIsOver) {
   Worker worker(numbers(Algorithm::fixed_window, 100), 0, 2);
   (void)worker.admitted(7, seconds(59));
   EXPECT_TRUE(worker.table().owed(worker.counter(1), at(milliseconds(59'999))));
+  EXPECT_EQ(worker.table().owed_units(at(milliseconds(59'999))), 7U);
   EXPECT_FALSE(worker.table().owed(worker.counter(1), at(minutes(1))));
+  EXPECT_EQ(worker.table().owed_units(at(minutes(1))), 0U);
 }
 
 TEST(KnownTable, ForgivesWhatTheStoreChargedButNotWhatItWasTold) {
@@ -258,6 +265,22 @@ TEST(KnownTable, CrowdedNewcomersShareOneCounter) {
   for (std::uint64_t key = 16; key < 1'000; ++key) admitted += worker.admitted(1, seconds(1), key);
   EXPECT_EQ(admitted, 3) << "the overflow numbers";
   EXPECT_EQ(worker.spend(seconds(1), 32), Spent::crowded);
+}
+
+TEST(KnownTable, CrowdedNewcomersOfOneRouteDoNotRenewThoseOfAnother) {
+  Worker worker(numbers(Algorithm::fixed_window, 5), 0, 1, 16);
+  for (std::uint64_t key = 0; key < 16; ++key)
+    ASSERT_EQ(worker.spend(seconds(1), key), Spent::admitted);
+  const std::array<Numbers, 3> ceilings = {numbers(Algorithm::fixed_window, 2, seconds(1)),
+                                           numbers(Algorithm::fixed_window, 4, minutes(60)),
+                                           numbers(Algorithm::gcra, 3, minutes(60))};
+  std::array<int, 3> admitted{};
+  for (std::uint64_t key = 16; key < 316; ++key) {
+    const std::size_t route = key % 3;
+    const Spent spent = worker.spend_under(ceilings[route], seconds(1), key);
+    admitted[route] += spent == Spent::admitted ? 1 : 0;
+  }
+  EXPECT_EQ(admitted, (std::array<int, 3>{2, 4, 3}));
 }
 
 // ---- A store that may have lost what it held

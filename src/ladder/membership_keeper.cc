@@ -87,7 +87,7 @@ void MembershipKeeper::schedule(MonoTime now) {
   const auto tenth = static_cast<std::uint64_t>(whole.count() / 10);
   next_ = now + whole - Nanos(static_cast<std::int64_t>(next_random(spread_) % (tenth + 1)));
   if (!view_) return;
-  const bool to_tell = seen_epoch(now) > told_epoch_;
+  const bool to_tell = !ousted_ && seen_epoch(now) > told_epoch_;
   if (to_tell) next_ = std::min(next_, std::max(now, last_sent_ + least_gap()));
   if (!ousted_ && !view_->holds_part()) {
     next_ = std::min(next_, now + std::max<Nanos>(kHurry, least_gap()));

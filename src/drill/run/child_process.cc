@@ -1,11 +1,13 @@
 #include "drill/run/child_process.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
+#include <csignal>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -13,6 +15,40 @@
 #include <utility>
 
 namespace weir::drill {
+namespace {
+
+// What runs now, for a signal that ends us: nothing may be left behind.
+constexpr std::size_t kMostChildren = 8;
+std::array<std::atomic<pid_t>, kMostChildren> running_children{};
+
+void end_children(int number) {
+  for (const std::atomic<pid_t>& child : running_children) {
+    if (const pid_t pid = child.load(); pid > 0) ::kill(pid, SIGKILL);
+  }
+  ::signal(number, SIG_DFL);
+  ::raise(number);
+}
+
+void note_child(pid_t pid) {
+  static const bool handled = [] {
+    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(number, end_children);
+    return true;
+  }();
+  (void)handled;
+  for (std::atomic<pid_t>& place : running_children) {
+    pid_t none = 0;
+    if (place.compare_exchange_strong(none, pid)) return;
+  }
+}
+
+void forget_child(pid_t pid) {
+  for (std::atomic<pid_t>& place : running_children) {
+    pid_t kept = pid;
+    if (place.compare_exchange_strong(kept, 0)) return;
+  }
+}
+
+}  // namespace
 
 Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& words,
                                          const std::string& folder, const std::string& log) {
@@ -29,7 +65,7 @@ Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& words,
   // What is open here is not open there: a child that held the proxy's listening socket would keep
   // it listening after the proxy has closed it.
   posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
-  // A process group of its own: the interrupt of a terminal is ours to pass on.
+  // A process group of its own: a terminal's interrupt is ours, and we end what we started.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
@@ -42,6 +78,7 @@ Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& words,
     return Error{ErrorCode::unavailable,
                  words.front() + " cannot be started: " + std::strerror(fault)};
   }
+  note_child(pid);
   return ChildProcess(pid, log);
 }
 
@@ -68,6 +105,7 @@ void ChildProcess::signal(int number) const noexcept {
 bool ChildProcess::running() noexcept {
   if (pid_ <= 0) return false;
   if (::waitpid(pid_, nullptr, WNOHANG) != pid_) return true;
+  forget_child(pid_);
   pid_ = -1;
   return false;
 }
@@ -85,6 +123,7 @@ void ChildProcess::kill() noexcept {
   if (pid_ <= 0) return;
   ::kill(pid_, SIGKILL);
   ::waitpid(pid_, nullptr, 0);
+  forget_child(pid_);
   pid_ = -1;
 }
 

@@ -90,6 +90,8 @@ class Run {
       if (phase.flap > Nanos::zero()) flap(rig, phase, at, end);
       at = end;
     }
+    std::this_thread::sleep_until(
+        std::chrono::time_point_cast<std::chrono::steady_clock::duration>(at));
     rig.proxy().set({});
     return {};
   }
@@ -290,8 +292,7 @@ Result<DrillReport> run_drill(const DrillOptions& options, const Scenario& scena
     return Error{ErrorCode::invalid_argument,
                  options.policy + ": has no route with limits; there is nothing to drill"};
   }
-  auto rig = Rig::start(
-      {.policy = options.policy, .weir_program = options.weir_program, .store = options.store});
+  auto rig = Rig::start({.policy = options.policy, .weir_program = options.weir_program});
   if (!rig) return std::move(rig).error();
   return run.run(**rig);
 }

@@ -18,8 +18,7 @@ namespace weir::drill {
 struct DrillOptions {
   std::string policy;  // path
   std::string weir_program;
-  std::optional<std::string> store;  // host:port; absent: a redis-server is started
-  double rate = 50;                  // calls a second, of each route
+  double rate = 50;            // calls a second, of each route
   std::uint32_t clients = 12;  // of each route; the first asks twenty times as often as another
   std::uint64_t seed = 1;
 };

@@ -84,11 +84,9 @@ std::string last_lines(const std::string& text) {
 Result<std::unique_ptr<Rig>> Rig::start(const Options& options) {
   std::unique_ptr<Rig> rig(new Rig(options));
   if (auto made = rig->make_folder(); !made) return made.error();
-  if (!options.store) {
-    rig->redis_port_ = free_port();
-    if (auto started = rig->start_redis(); !started) return started.error();
-  }
-  auto proxy = FaultProxy::start({.target = options.store.value_or(loopback(rig->redis_port_))});
+  rig->redis_port_ = free_port();
+  if (auto started = rig->start_redis(); !started) return started.error();
+  auto proxy = FaultProxy::start({.target = loopback(rig->redis_port_)});
   if (!proxy) return proxy.error();
   rig->proxy_ = std::move(*proxy);
   if (auto started = rig->start_weir(); !started) return started.error();
@@ -119,8 +117,7 @@ Result<void> Rig::start_redis() {
                            "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", folder_},
                           folder_, folder_ + "/redis.log");
   if (!child) {
-    return Error{ErrorCode::unavailable,
-                 child.error().message + "; install redis-server, or name one with --store"};
+    return Error{ErrorCode::unavailable, child.error().message + "; install redis-server"};
   }
   redis_ = std::move(*child);
   const MonoTime until = Clock::real().mono() + kStartPatience;
@@ -153,11 +150,6 @@ Result<void> Rig::start_weir() {
 
 Result<void> Rig::act(ServerAct act) {
   if (act == ServerAct::none) return {};
-  if (!redis_) {
-    return Error{ErrorCode::unavailable,
-                 "the server named by --store is not this drill's to pause or kill; leave --store "
-                 "out, or take another scenario"};
-  }
   switch (act) {
     case ServerAct::none:
       break;

@@ -20,8 +20,6 @@ class Rig {
     std::string policy;        // path
     std::string weir_program;  // path
     std::string redis_program = "redis-server";
-    std::optional<std::string> store;  // host:port of a server that stands already; it is neither
-                                       // paused nor killed
   };
 
   // Errors:      unavailable, naming what could not be started and what it said.
@@ -32,12 +30,11 @@ class Rig {
 
   FaultProxy& proxy() noexcept { return *proxy_; }
   std::uint16_t http_port() const noexcept { return http_port_; }
-  bool owns_store() const noexcept { return redis_.has_value(); }
   pid_t weir_pid() const noexcept { return weir_->pid(); }
 
   // Does it to the store's server.
   //
-  // Errors:      unavailable: a server that does not start again, or that is not ours.
+  // Errors:      unavailable: a server that does not start again.
   Result<void> act(ServerAct act);
 
   // What Weir's own metrics say, and its log. Empty where it cannot be asked.

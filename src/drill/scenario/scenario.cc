@@ -129,6 +129,12 @@ Scenario read_scenario(FaultList& faults, const Value& root, const std::string& 
   for (const Value& each : policy::read_list(faults, *phases, kMostPhases, policy::Lone::refused)) {
     scenario.phases.push_back(read_phase(faults, each));
   }
+  if (!faults.failed() && scenario.phases.empty()) {
+    faults.add_silent(*phases->node, "phases", "is empty", "a list of at least one phase");
+  }
+  if (scenario.name.find('/') != std::string::npos || scenario.name.starts_with('.')) {
+    faults.add_silent(*root.node, "name", "is no name for a file", "letters, digits, '-' and '_'");
+  }
   if (!faults.failed() && !scenario.phases.front().is_calm()) {
     faults.add_silent(*phases->node, "phases[0]", "is not calm",
                       "a first phase without faults, for the others to be compared with");

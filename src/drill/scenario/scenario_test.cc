@@ -69,6 +69,9 @@ phases:
   EXPECT_THAT(faults_in("about: nothing"), HasSubstr("has no phases"));
   EXPECT_THAT(faults_in("phases: [{name: x, for: 1s, store: refuse}]"),
               HasSubstr("phases[0]: is not calm"));
+  EXPECT_THAT(faults_in("phases: []"), HasSubstr("phases: is empty"));
+  EXPECT_THAT(faults_in("name: ../x\nphases: [{name: a, for: 1s}]"),
+              HasSubstr("no name for a file"));
   EXPECT_THAT(faults_in("- a"), HasSubstr("s.yaml:1:1"));
 }
 

@@ -151,7 +151,11 @@ void AdminHandler::reset(const http::Request& request, http::Exchange& exchange)
   }
   const Result<void> done = parts_.guard.reset(body_.route, body_.descriptors);
   if (done) return exchange.body(200, render::kJsonContentType, "{\"reset\":true}\n");
-  exchange.problem(done.error().code == ErrorCode::not_found ? 404 : 400, done.error().message);
+  const ErrorCode code = done.error().code;
+  exchange.problem(code == ErrorCode::not_found     ? 404
+                   : code == ErrorCode::unavailable ? 503
+                                                    : 400,
+                   done.error().message);
 }
 
 }  // namespace weir::server
