@@ -8,6 +8,7 @@
 
 #include "cli/number.h"
 #include "drill/run/drill.h"
+#include "drill/run/in_words.h"
 #include "drill/scenario/scenario.h"
 #include "render/text.h"
 
@@ -19,12 +20,6 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kMostRate = 10'000;
 constexpr std::uint64_t kMostClients = 10'000;
 constexpr const char* kDefaultScenario = "failover-11s";
-
-std::string in_words(Nanos time) {
-  std::string out;
-  render::append_duration(out, time);
-  return out;
-}
 
 ExitCode list(Environment& environment, bool json) {
   for (const drill::Scenario& each : drill::shipped_scenarios()) {
@@ -38,7 +33,8 @@ ExitCode list(Environment& environment, bool json) {
     } else {
       std::string name = each.name;
       name.resize(std::max<std::size_t>(name.size(), 18), ' ');
-      environment.out << name << ' ' << in_words(each.length()) << "  " << each.about << '\n';
+      environment.out << name << ' ' << drill::in_words(each.length()) << "  " << each.about
+                      << '\n';
     }
   }
   return ExitCode::as_asked;
@@ -81,8 +77,8 @@ std::optional<std::string> read(const DrillCommand& command, drill::DrillOptions
 drill::OnPhase progress_on(Environment& environment) {
   if (!environment.colours) return {};
   return [&environment](const drill::Phase& phase, Nanos passed, Nanos whole) {
-    environment.err << "\r\033[K" << in_words(passed) << " of " << in_words(whole) << ": "
-                    << phase.name << std::flush;
+    environment.err << "\r\033[K" << drill::in_words(passed) << " of " << drill::in_words(whole)
+                    << ": " << phase.name << std::flush;
   };
 }
 

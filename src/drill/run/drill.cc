@@ -7,10 +7,10 @@
 #include "breaker/probe_breaker.h"
 #include "drill/run/bound_check.h"
 #include "drill/run/call_plan.h"
+#include "drill/run/in_words.h"
 #include "drill/run/rig.h"
 #include "policy/model.h"
 #include "policy/store_url.h"
-#include "render/text.h"
 #include "weir/policy.h"
 
 namespace weir::drill {
@@ -24,12 +24,6 @@ constexpr Nanos kNoise = 250ms;
 constexpr Nanos kSettled = 500ms;
 // After which a client that lost its connection tries again at the latest.
 constexpr Nanos kReconnect = 2s;
-
-std::string in_words(Nanos time) {
-  std::string out;
-  render::append_duration(out, std::chrono::duration_cast<std::chrono::microseconds>(time));
-  return out;
-}
 
 // The number of a sample without a timestamp, as `name{labels} 3`; 0 where there is none.
 std::uint64_t sample_of(const std::string& metrics, const std::string& start) {

@@ -2,7 +2,7 @@
 #include <array>
 
 #include "drill/run/drill.h"
-#include "render/text.h"
+#include "drill/run/in_words.h"
 #include "weir/version.h"
 
 namespace weir::drill {
@@ -38,12 +38,6 @@ std::string one_decimal(double value) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.1f", value);
   return text.data();
-}
-
-std::string in_words(Nanos time) {
-  std::string out;
-  render::append_duration(out, std::chrono::round<std::chrono::microseconds>(time));
-  return out;
 }
 
 // The phases as shaded stretches with their names, and the axis of time.

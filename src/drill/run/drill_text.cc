@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "drill/run/drill.h"
-#include "render/text.h"
+#include "drill/run/in_words.h"
 
 namespace weir::drill {
 namespace {
@@ -14,12 +14,6 @@ std::string padded(std::string text, std::size_t width, bool right = false) {
     text = right ? blanks + text : text + blanks;
   }
   return text;
-}
-
-std::string in_words(Nanos time) {
-  std::string out;
-  render::append_duration(out, std::chrono::round<std::chrono::microseconds>(time));
-  return out;
 }
 
 double ms(Nanos time) {
