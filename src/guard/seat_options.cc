@@ -6,16 +6,11 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/hex.h"
 #include "base/key_digest.h"
 
 namespace weir::guard {
 namespace {
-
-std::string hex(std::uint64_t number) {
-  std::string text(16, '0');
-  for (std::size_t i = 16; i-- > 0; number >>= 4) text[i] = "0123456789abcdef"[number & 15];
-  return text;
-}
 
 std::string host_name() {
   char name[256] = {};

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/hex.h"
 #include "base/key_digest.h"
 
 namespace weir::guard {
@@ -44,12 +45,6 @@ bool write_all(int descriptor, const std::string& text) {
     done += static_cast<std::size_t>(n);
   }
   return true;
-}
-
-std::string hex(std::uint64_t number) {
-  std::string text(16, '0');
-  for (std::size_t i = 16; i-- > 0; number >>= 4) text[i] = "0123456789abcdef"[number & 15];
-  return text;
 }
 
 }  // namespace

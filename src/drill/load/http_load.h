@@ -32,13 +32,13 @@ class HttpLoad {
     std::uint32_t connections = 64;
     Nanos patience{std::chrono::seconds(5)};  // for one answer; then its connection is cut
   };
-  // The next call: its time and its body. False: there is none any more. `previous` is the time of
-  // the one before.
+  // The next call, in the order of their times.
   struct Call {
     MonoTime due{};
     std::uint64_t tag = 0;
     std::string body;
   };
+  // False: there is none any more.
   using Next = std::function<bool(Call& call)>;
   using OnOutcome = std::function<void(const HttpOutcome& outcome)>;
 

@@ -30,7 +30,6 @@ class Rig {
 
   FaultProxy& proxy() noexcept { return *proxy_; }
   std::uint16_t http_port() const noexcept { return http_port_; }
-  pid_t weir_pid() const noexcept { return weir_->pid(); }
 
   // Does it to the store's server.
   //

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "base/hex.h"
 #include "store/redis/ask_record.h"
 #include "store/redis/command_writer.h"
 #include "store/redis/redis_session.h"
@@ -21,14 +22,6 @@ std::uint64_t next_random(std::uint64_t& state) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
   return z ^ (z >> 31);
-}
-
-std::string hex(std::uint64_t number) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text(16, '0');
-  for (int i = 15; i >= 0; --i, number >>= 4)
-    text[static_cast<std::size_t>(i)] = kDigits[number & 15];
-  return text;
 }
 
 }  // namespace
