@@ -98,6 +98,11 @@ ProbeBreaker::Change ProbeBreaker::on_probe(bool answered, MonoTime now) {
   return Change::recovering;
 }
 
+void ProbeBreaker::hasten(MonoTime now) {
+  std::lock_guard lock(mutex_);
+  if (state_ == ProbeState::open && !probe_out_) event_at_ = std::min(event_at_, now);
+}
+
 ProbeBreaker::Change ProbeBreaker::trip(MonoTime now) {
   std::lock_guard lock(mutex_);
   return state_ == ProbeState::open ? Change::none : open_locked(now);

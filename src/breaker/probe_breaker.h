@@ -73,6 +73,8 @@ class ProbeBreaker {
   // Advances by the clock. Change::probing asks the caller to send one probe and report it.
   Change poll(MonoTime now);
   Change on_probe(bool answered, MonoTime now);
+  // Whatever was away may be back: the probe that an open breaker waits for is due now.
+  void hasten(MonoTime now);
   // Opens at once, for faults that need no count (the self-test found a replica, credentials
   // refused).
   Change trip(MonoTime now);

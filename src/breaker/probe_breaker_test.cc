@@ -50,6 +50,21 @@ TEST(ProbeBreaker, AnAnswerBetweenFailuresStartsTheCountAnew) {
   EXPECT_EQ(breaker.state(), ProbeState::closed);
 }
 
+TEST(ProbeBreaker, ProbesAtOnceWhenItsStoreMayBeBackAndNeverTwiceAtATime) {
+  ProbeBreaker breaker(exact(), 1);
+  breaker.hasten(at(0));
+  EXPECT_EQ(breaker.poll(at(0)), Change::none) << "closed: nothing to probe";
+  fail(breaker, 5, at(0));
+  breaker.hasten(at(10));
+  EXPECT_EQ(breaker.poll(at(9)), Change::none);
+  EXPECT_EQ(breaker.poll(at(10)), Change::probing);
+  breaker.hasten(at(11));
+  EXPECT_EQ(breaker.poll(at(11)), Change::none);
+  EXPECT_EQ(breaker.on_probe(false, at(12)), Change::none);
+  EXPECT_EQ(breaker.poll(at(12 + 999)), Change::none) << "the cooldown has doubled all the same";
+  EXPECT_EQ(breaker.poll(at(12 + 1000)), Change::probing);
+}
+
 TEST(ProbeBreaker, SendsOneProbeAfterTheCooldownAndDoublesItUpToTheMaximum) {
   ProbeBreaker breaker(exact(), 1);
   fail(breaker, 5, at(0));

@@ -14,8 +14,10 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 namespace weir::testing {
 namespace {
@@ -140,7 +142,16 @@ RedisServer::~RedisServer() {
   if (owns_directory_) std::filesystem::remove_all(directory_, ignored);
 }
 
-void RedisServer::start() {
+std::vector<std::string> RedisServer::command_line() {
+  if (!options_.sentinel.empty()) {
+    const std::string file = directory_ + "/sentinel.conf";
+    if (!std::exchange(configured_, true)) {
+      std::ofstream(file) << "port " << port_ << "\nbind 127.0.0.1\ndir " << directory_
+                          << "\nlogfile " << directory_ << "/log\n"
+                          << options_.sentinel << '\n';
+    }
+    return {"redis-server", file, "--sentinel"};
+  }
   std::vector<std::string> arguments = {"redis-server",
                                         "--port",
                                         std::to_string(port_),
@@ -159,6 +170,11 @@ void RedisServer::start() {
                                         "--logfile",
                                         directory_ + "/log"};
   arguments.insert(arguments.end(), options_.arguments.begin(), options_.arguments.end());
+  return arguments;
+}
+
+void RedisServer::start() {
+  std::vector<std::string> arguments = command_line();
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);

@@ -29,13 +29,15 @@ class RedisConnection {
   std::string input_;
 };
 
-// A real redis-server on a free port of 127.0.0.1, in a directory of its own; ended by its pid.
+// A real redis-server, or a sentinel, on a free port of 127.0.0.1, in a directory of its own; ended
+// by its pid.
 class RedisServer {
  public:
   struct Options {
     std::vector<std::string> arguments;  // after the usual ones
     std::uint16_t port = 0;              // 0: a free one
     std::string directory;               // to start on another's data; empty: a fresh one
+    std::string sentinel;                // not empty: a sentinel, with this configuration
   };
 
   // Throws std::runtime_error where no server answers within ten seconds.
@@ -63,10 +65,13 @@ class RedisServer {
   std::vector<std::string> keys(const std::string& pattern = "*");
 
  private:
+  std::vector<std::string> command_line();
+
   Options options_;
   std::uint16_t port_ = 0;
   std::string directory_;
   bool owns_directory_ = true;
+  bool configured_ = false;  // a sentinel rewrites its file: what it knows stays
   pid_t pid_ = -1;
   std::unique_ptr<RedisConnection> admin_;
 };

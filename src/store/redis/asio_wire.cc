@@ -51,7 +51,7 @@ struct AsioWire::Impl : std::enable_shared_from_this<Impl> {
         timer(loop) {}
 
   asio::io_context& io;
-  const Endpoint endpoint;
+  Endpoint endpoint;
   const Lookup lookup;
   Events* events = nullptr;
   Socket socket;
@@ -274,6 +274,9 @@ AsioWire::~AsioWire() {
   impl_->timer.cancel();
 }
 
+void AsioWire::aim(Endpoint endpoint) {
+  impl_->endpoint = std::move(endpoint);
+}
 void AsioWire::bind(Events* events) {
   impl_->events = events;
 }

@@ -16,7 +16,7 @@ namespace weir::store::redis {
 //
 // Errors:      every error of a socket is an on_closed() with its LocalFault.
 // Threads:     the loop's alone.
-class AsioWire final : public Wire {
+class AsioWire final : public AimedWire {
  public:
   // Says what address a host has now, asked at every open(); what is no address goes to the
   // system's resolver.
@@ -27,6 +27,7 @@ class AsioWire final : public Wire {
   AsioWire(const AsioWire&) = delete;
   AsioWire& operator=(const AsioWire&) = delete;
 
+  void aim(Endpoint endpoint) override;
   void bind(Events* events) override;
   void open() override;
   void close() override;

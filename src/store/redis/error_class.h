@@ -39,18 +39,21 @@ enum class LocalFault : std::uint8_t {
   tls,
   connect_timeout,
   handshake_timeout,
-  deadline,       // our own deadline passed without a reply
-  hung,           // nothing came for a multiple of the deadline
-  saturated,      // the bound of asks in flight is reached
-  not_connected,  // no connection stands; none is waited for
-  malformed,      // not RESP, or not the reply this ask must have: nil, wrong type, wrong arity
-  replica,        // the server says that it is one
-  unsuitable,     // its self-test failed
-  redirect,       // MOVED or ASK where the URL names a single server
-  script_loop,    // the script is gone again after it was loaded for this very ask
-  unsettled,      // the store's clock moved under every attempt that the deadline allowed
-  released,       // the breaker opened while this ask waited
-  closing,        // the client is being shut down
+  deadline,        // our own deadline passed without a reply
+  hung,            // nothing came for a multiple of the deadline
+  saturated,       // the bound of asks in flight is reached
+  not_connected,   // no connection stands; none is waited for
+  malformed,       // not RESP, or not the reply this ask must have: nil, wrong type, wrong arity
+  replica,         // the server says that it is one
+  unsuitable,      // its self-test failed
+  redirect,        // MOVED or ASK where the URL names a single server
+  script_loop,     // the script is gone again after it was loaded for this very ask
+  moved,           // another server is the primary now
+  no_sentinel,     // no sentinel could be asked
+  unknown_master,  // those that could be know no master of that name
+  unsettled,       // the store's clock moved under every attempt that the deadline allowed
+  released,        // the breaker opened while this ask waited
+  closing,         // the client is being shut down
 };
 
 // One row of the table that every failure of a store is looked up in.

@@ -1,15 +1,15 @@
 #include "store/redis/inspect.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include <boost/asio/io_context.hpp>
 
 #include "policy/store_url.h"
-#include "store/redis/asio_wire.h"
 #include "store/redis/redis_client.h"
 #include "store/redis/store_address.h"
-#include "store/redis/tls_session.h"
+#include "store/redis/topology/server_wire.h"
 
 namespace weir::store::redis {
 namespace {
@@ -21,7 +21,7 @@ ClientOptions options_of(const policy::StoreSpec& spec, const policy::StoreUrl& 
   ClientOptions options;
   options.session.database = url.database;
   options.session.client_name = "weir-lint";
-  options.connect_timeout = std::max(spec.connect_timeout, kLeastPatience);
+  options.connect_timeout = spec.connect_timeout;
   options.credentials = credentials_of(spec, url);
   return options;
 }
@@ -31,8 +31,8 @@ class Look final : private ClientEvents {
   Look(const policy::StoreSpec& spec, const policy::StoreUrl& url, KeySpace keys, Clock& clock)
       : clock_(clock),
         begun_(clock.mono()),
-        wire_(io_, endpoint_of(spec, url)),
-        client_(options_of(spec, url), std::move(keys), wire_, clock, *this) {}
+        wire_(server_wire(io_, spec, url, clock)),
+        client_(options_of(spec, url), std::move(keys), *wire_, clock, *this) {}
 
   Inspection run() {
     client_.start();
@@ -67,7 +67,7 @@ class Look final : private ClientEvents {
   bool done_ = false;
   Inspection found_;
   boost::asio::io_context io_{1};
-  AsioWire wire_;
+  std::unique_ptr<Wire> wire_;
   RedisClient client_;
 };
 
@@ -76,23 +76,18 @@ class Look final : private ClientEvents {
 Result<Inspection> inspect(const policy::StoreSpec& spec, Clock& clock) {
   const auto url = policy::parse_store_url(spec.url);
   if (!url) return url.error();
-  const bool one_server =
-      url->kind == policy::StoreKind::redis || url->kind == policy::StoreKind::unix_socket;
-  if (!one_server) {
-    return Error{
-        ErrorCode::failed_precondition,
-        policy::redacted(spec.url) +
-            " is not spoken to in this release; allowed: redis://, rediss://, redis+unix://"};
+  if (url->kind == policy::StoreKind::memory || url->kind == policy::StoreKind::cluster) {
+    return Error{ErrorCode::failed_precondition,
+                 policy::redacted(spec.url) +
+                     " is not spoken to in this release; allowed: redis://, rediss://, "
+                     "redis+unix://, redis+sentinel://"};
   }
   auto keys = KeySpace::make(spec.prefix, spec.prefix);
   if (!keys) return keys.error();
-  if (!spec.password_file.empty()) {
-    if (auto read = read_password(spec.password_file); !read) return read.error();
-  }
-  if (const Endpoint endpoint = endpoint_of(spec, *url); endpoint.tls) {
-    if (auto begun = TlsSession::begin(*endpoint.tls); !begun) return begun.error();
-  }
-  return Look(spec, *url, std::move(*keys), clock).run();
+  if (auto usable = check_files(spec, *url); !usable) return usable.error();
+  policy::StoreSpec patient = spec;
+  patient.connect_timeout = std::max(spec.connect_timeout, kLeastPatience);
+  return Look(patient, *url, std::move(*keys), clock).run();
 }
 
 }  // namespace weir::store::redis

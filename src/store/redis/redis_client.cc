@@ -115,6 +115,15 @@ void RedisClient::on_closed(LocalFault why, std::string_view text) {
   lose(row_of(why), std::string(text), clock_.mono());
 }
 
+void RedisClient::on_elsewhere() {
+  const MonoTime now = clock_.mono();
+  if (phase_ == Phase::stopped) return;
+  lose(row_of(LocalFault::moved), {}, now);
+  attempts_ = 0;
+  if (phase_ == Phase::waiting) connect(now);
+  events_.on_elsewhere();
+}
+
 // The connection, or the attempt at one, is over: the next one is due after a while, or almost at
 // once where a working one said that the primary is elsewhere.
 void RedisClient::lose(const ErrorRow& why, const std::string& text, MonoTime now) {

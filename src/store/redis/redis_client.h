@@ -42,6 +42,8 @@ class ClientEvents : public SessionEvents {
   virtual void on_connected() {}
   // Comes once for each connection or attempt that ended.
   virtual void on_disconnected(const ErrorRow& why, std::string_view text) = 0;
+  // Another server took this one's place: to ask it is worth more than it was a moment ago.
+  virtual void on_elsewhere() {}
 };
 
 // One server and the one connection to it: kept up, replaced when it hangs or misbehaves, spoken
@@ -81,6 +83,7 @@ class RedisClient final : private Wire::Events {
   void on_open() override;
   void on_bytes(std::string_view bytes) override;
   void on_closed(LocalFault why, std::string_view text) override;
+  void on_elsewhere() override;
   void on_flush() override;
   void on_wake() override;
 

@@ -10,6 +10,7 @@ namespace {
 struct Sink {
   std::vector<ReplyNode>* nodes;
   std::string* text;
+  std::size_t most_elements;
 };
 
 // hiredis only passes these pointers back; anything but null means "made".
@@ -51,8 +52,8 @@ void* create_string(const redisReadTask* task, char* bytes, std::size_t size) {
 // Some releases of hiredis pass the count as int, some as size_t.
 template <class Count>
 void* create_array(const redisReadTask* task, Count elements) {
-  if (elements > static_cast<Count>(ReplyReader::kMaxElements)) return nullptr;
   Sink* sink = sink_of(task);
+  if (elements > static_cast<Count>(sink->most_elements)) return nullptr;
   sink->nodes->push_back(
       {.type = ReplyType::array, .elements = static_cast<std::uint32_t>(elements)});
   return made(sink);
@@ -105,12 +106,13 @@ struct ReplyReader::Parser {
   std::size_t held() const { return reader->len - reader->pos; }
 };
 
-ReplyReader::ReplyReader() : parser_(std::make_unique<Parser>(Sink{&nodes_, &text_})) {}
+ReplyReader::ReplyReader(Bounds bounds)
+    : bounds_(bounds), parser_(std::make_unique<Parser>(Sink{&nodes_, &text_, bounds.elements})) {}
 ReplyReader::~ReplyReader() = default;
 
 bool ReplyReader::feed(std::string_view bytes) {
   if (broken_) return false;
-  if (parser_->held() + text_.size() + bytes.size() > kMaxBytes ||
+  if (parser_->held() + text_.size() + bytes.size() > bounds_.bytes ||
       redisReaderFeed(parser_->reader, bytes.data(), bytes.size()) != REDIS_OK) {
     broken_ = true;
   }
@@ -125,7 +127,7 @@ ReplyReader::Next ReplyReader::next() {
   }
   if (broken_) return Next::broken;
   void* object = nullptr;
-  if (redisReaderGetReply(parser_->reader, &object) != REDIS_OK || text_.size() > kMaxBytes) {
+  if (redisReaderGetReply(parser_->reader, &object) != REDIS_OK || text_.size() > bounds_.bytes) {
     broken_ = true;
     return Next::broken;
   }

@@ -50,17 +50,22 @@ class Reply {
 // Cuts a stream of RESP2 bytes into replies: hiredis's parser, with flat memory that is used again
 // for each reply instead of an allocation for each value.
 //
-// Guarantees:  holds at most kMaxBytes that it has not handed out; a stream that is not RESP, or
+// Guarantees:  holds at most `bounds.bytes` that it has not handed out; a stream that is not RESP,
+// or
 //              that promises more, is broken for good.
 // Threads:     one at a time.
 class ReplyReader {
  public:
-  static constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
-  static constexpr int kMaxElements = 4096;
+  // What one reply may hold.
+  struct Bounds {
+    std::size_t bytes = std::size_t{1} << 20;
+    std::size_t elements = 4096;  // of one array
+  };
 
   enum class Next : std::uint8_t { reply, need_more, broken };
 
-  ReplyReader();
+  ReplyReader() : ReplyReader(Bounds{}) {}
+  explicit ReplyReader(Bounds bounds);
   ~ReplyReader();
   ReplyReader(const ReplyReader&) = delete;
   ReplyReader& operator=(const ReplyReader&) = delete;
@@ -75,6 +80,7 @@ class ReplyReader {
 
  private:
   struct Parser;
+  const Bounds bounds_;
   std::unique_ptr<Parser> parser_;
   std::vector<ReplyNode> nodes_;
   std::string text_;

@@ -10,15 +10,24 @@ Endpoint endpoint_of(const policy::StoreSpec& spec, const policy::StoreUrl& url)
     return {.host = {}, .port = 0, .unix_path = url.path, .tls = {}};
   }
   const policy::StoreHost& host = url.hosts.front();
-  Endpoint endpoint{.host = host.host, .port = host.port, .unix_path = {}, .tls = {}};
+  return endpoint_at(spec, url, {host.host, host.port});
+}
+
+Endpoint endpoint_at(const policy::StoreSpec& spec, const policy::StoreUrl& url,
+                     const HostPort& where) {
+  Endpoint endpoint{.host = where.host, .port = where.port, .unix_path = {}, .tls = {}};
   if (url.tls) {
     const policy::StoreSpec::Tls tls = spec.tls.value_or(policy::StoreSpec::Tls{});
     endpoint.tls = TlsFiles{.ca = tls.ca,
                             .cert = tls.cert,
                             .key = tls.key,
-                            .server_name = tls.server_name.empty() ? host.host : tls.server_name};
+                            .server_name = tls.server_name.empty() ? where.host : tls.server_name};
   }
   return endpoint;
+}
+
+bool has_credentials(const policy::StoreSpec& spec, const policy::StoreUrl& url) {
+  return !spec.password_file.empty() || !url.password.empty() || !url.username.empty();
 }
 
 Result<std::string> read_password(const std::string& path) {

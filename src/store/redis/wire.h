@@ -34,6 +34,9 @@ class Wire {
     // The connection, or the attempt at one, is over.
     // `text` says more where there is more to say.
     virtual void on_closed(LocalFault why, std::string_view text = {}) = 0;
+    // The server is another one now: what stands is of no use any more, and where nothing does, an
+    // attempt at it is worth more than it was a moment ago.
+    virtual void on_elsewhere() {}
     // The end of the turn of the loop in which flush_soon() was called.
     virtual void on_flush() = 0;
     // The time of wake_at() has come.
@@ -53,6 +56,13 @@ class Wire {
   virtual void flush_soon() = 0;
   // One wake-up: a later call replaces an earlier one.
   virtual void wake_at(MonoTime when) = 0;
+};
+
+// A wire that can be turned to another server.
+class AimedWire : public Wire {
+ public:
+  // From the next open() on.
+  virtual void aim(Endpoint endpoint) = 0;
 };
 
 }  // namespace weir::store::redis
