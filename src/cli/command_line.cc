@@ -9,6 +9,7 @@
 #include "cli/drill.h"
 #include "cli/explain.h"
 #include "cli/lint.h"
+#include "cli/proxy.h"
 #include "cli/serve.h"
 #include "weir/version.h"
 
@@ -23,6 +24,7 @@ struct CommandLine {
   ServeCommand serve;
   BenchCommand bench;
   DrillCommand drill;
+  ProxyCommand proxy;
   std::string shell;
   bool version = false;
   bool json = false;
@@ -35,6 +37,7 @@ struct CommandLine {
   CLI::App* serve_verb = nullptr;
   CLI::App* bench_verb = nullptr;
   CLI::App* drill_verb = nullptr;
+  CLI::App* proxy_verb = nullptr;
   CLI::App* completion_verb = nullptr;
 
   CommandLine();
@@ -48,6 +51,7 @@ struct CommandLine {
   void add_serve();
   void add_bench();
   void add_drill();
+  void add_proxy();
   void add_completion();
 };
 
@@ -201,6 +205,23 @@ void CommandLine::add_drill() {
   drill_verb->add_flag("--json", drill.json, "One JSON object a scenario");
 }
 
+void CommandLine::add_proxy() {
+  proxy_verb = verb(app, "proxy", "Stand between a client and a server, and break what passes");
+  proxy_verb->add_option("--upstream", proxy.upstream, "The server behind it: host:port")
+      ->type_name("ADDR");
+  proxy_verb
+      ->add_option("--listen", proxy.listen, "Where clients come: host:port; a free port else")
+      ->type_name("ADDR");
+  proxy_verb->add_option("--name", proxy.name, "What the API calls it; store where not given")
+      ->type_name("NAME");
+  proxy_verb
+      ->add_option("--api", proxy.api,
+                   "Where faults are set, as with Toxiproxy; 127.0.0.1:8474 where not given")
+      ->type_name("ADDR");
+  proxy_verb->add_option("--config", proxy.config, "Proxies of a file, as /populate takes them")
+      ->type_name("FILE");
+}
+
 void CommandLine::add_completion() {
   completion_verb = verb(app, "completion", "Print the completion script of a shell");
   completion_verb->add_option("SHELL", shell, "bash, zsh or fish")->required()->type_name("");
@@ -216,6 +237,7 @@ CommandLine::CommandLine() {
   add_serve();
   add_bench();
   add_drill();
+  add_proxy();
   add_completion();
   // An empty word is a variable of somebody's script that was not set: never "not given".
   for (CLI::App* each : app.get_subcommands({})) {
@@ -252,6 +274,7 @@ ExitCode dispatch(Environment& environment, CommandLine& line) {
   if (*line.serve_verb) return serve(environment, line.serve);
   if (*line.bench_verb) return bench(environment, line.bench);
   if (*line.drill_verb) return drill(environment, line.drill);
+  if (*line.proxy_verb) return proxy(environment, line.proxy);
   if (*line.completion_verb) return print_completion(environment, line.shell);
   return fail(environment, ExitCode::usage, "no verb is given; weir --help lists them");
 }

@@ -1,12 +1,11 @@
 #include "drill/proxy/fault_proxy.h"
 
 #include <algorithm>
-#include <charconv>
 #include <future>
 #include <list>
-#include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -14,6 +13,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "drill/proxy/endpoint.h"
 #include "drill/proxy/relay.h"
 
 namespace weir::drill {
@@ -21,36 +21,6 @@ namespace weir::drill {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
-
-namespace {
-
-Result<tcp::endpoint> endpoint_of(const std::string& address) {
-  const auto bad = [&address] {
-    return Error{ErrorCode::invalid_argument, "'" + address + "' is no host:port"};
-  };
-  const std::size_t colon = address.rfind(':');
-  if (colon == std::string::npos || colon == 0) return bad();
-  std::string host = address.substr(0, colon);
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  }
-  std::uint16_t port = 0;
-  const char* const end = address.data() + address.size();
-  const auto read = std::from_chars(address.data() + colon + 1, end, port);
-  if (read.ec != std::errc() || read.ptr != end) return bad();
-  error_code error;
-  const auto numeric = asio::ip::make_address(host, error);
-  if (!error) return tcp::endpoint(numeric, port);
-  asio::io_context io;
-  tcp::resolver resolver(io);
-  const auto found = resolver.resolve(host, std::to_string(port), error);
-  if (error || found.empty()) {
-    return Error{ErrorCode::unavailable, address + ": " + error.message()};
-  }
-  return found.begin()->endpoint();
-}
-
-}  // namespace
 
 class FaultProxy::Impl {
  public:
@@ -70,9 +40,8 @@ class FaultProxy::Impl {
 
   Result<void> start() {
     if (const error_code error = open_door(); error) {
-      return Error{ErrorCode::unavailable, "cannot listen on " + listen_.address().to_string() +
-                                               ":" + std::to_string(listen_.port()) + ": " +
-                                               error.message()};
+      return Error{ErrorCode::unavailable,
+                   "cannot listen on " + text_of(listen_) + ": " + error.message()};
     }
     listen_ = acceptor_.local_endpoint();
     accept();
@@ -85,12 +54,14 @@ class FaultProxy::Impl {
   void set(const ProxyFaults& faults) {
     in_thread([&] {
       state_.faults = faults;
-      if (faults.door == ProxyFaults::Door::refuse) {
-        close_door();
-      } else if (!acceptor_.is_open()) {
-        reopen_door();
-      }
-      for (const auto& relay : std::vector(relays_.begin(), relays_.end())) relay->changed();
+      changed(false);
+    });
+  }
+
+  void set_toxics(const std::vector<Toxic>& toxics) {
+    in_thread([&] {
+      state_.toxics = toxics;
+      changed(true);
     });
   }
 
@@ -136,6 +107,19 @@ class FaultProxy::Impl {
     done.get_future().wait();
   }
 
+  void changed(bool hasten) {
+    const bool refuses =
+        state_.faults.door == ProxyFaults::Door::refuse ||
+        std::any_of(state_.toxics.begin(), state_.toxics.end(),
+                    [](const Toxic& each) { return each.kind == Toxic::Kind::refuse; });
+    if (refuses) {
+      close_door();
+    } else if (!acceptor_.is_open()) {
+      reopen_door();
+    }
+    for (const auto& relay : std::vector(relays_.begin(), relays_.end())) relay->changed(hasten);
+  }
+
   error_code open_door() {
     error_code error;
     acceptor_.open(listen_.protocol(), error);
@@ -175,12 +159,10 @@ class FaultProxy::Impl {
   void take(tcp::socket client) {
     ++connections_;
     sweep();
-    relays_.push_back(std::make_shared<Relay>(io_, std::move(client), state_));
-    if (state_.faults.door == ProxyFaults::Door::silent) {
-      relays_.back()->start_silent();
-    } else {
-      relays_.back()->start(target_);
-    }
+    auto relay = std::make_shared<Relay>(io_, std::move(client), state_);
+    if (relays_.size() >= kMaxOpen) return relay->reset();
+    relays_.push_back(relay);
+    relay->start(target_);
   }
 
   void sweep() {
@@ -216,6 +198,9 @@ std::uint16_t FaultProxy::port() const noexcept {
 }
 void FaultProxy::set(const ProxyFaults& faults) {
   impl_->set(faults);
+}
+void FaultProxy::set_toxics(const std::vector<Toxic>& toxics) {
+  impl_->set_toxics(toxics);
 }
 ProxyFaults FaultProxy::faults() const {
   return impl_->faults();

@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "drill/proxy/proxy_faults.h"
+#include "drill/proxy/toxic.h"
 #include "weir/result.h"
 
 namespace weir::drill {
@@ -13,11 +15,13 @@ namespace weir::drill {
 // moment to the next. Knows no protocol.
 //
 // Guarantees:  bytes of one direction of one connection keep their order, and none is ever altered;
-//              at most kMaxHeld bytes of each are held, beyond which its sender is made to wait.
+//              at most kMaxHeld bytes of each are held, beyond which its sender is made to wait;
+//              a connection beyond kMaxOpen is reset at once.
 // Threads:     one of its own; members may be called from any other.
 class FaultProxy {
  public:
   static constexpr std::size_t kMaxHeld = 4U << 20;
+  static constexpr std::size_t kMaxOpen = 4'096;
 
   struct Options {
     std::string listen = "127.0.0.1:0";  // numeric; port 0 takes a free one
@@ -45,6 +49,8 @@ class FaultProxy {
   // Holds from the return of this call on, for connections that stand and for new ones.
   void set(const ProxyFaults& faults);
   ProxyFaults faults() const;
+  // The same for faults that have names, and that strike some connections. Besides those above.
+  void set_toxics(const std::vector<Toxic>& toxics);
 
   // Connections made from now on go there; those that stand stay where they are, as they do when a
   // name or a service address moves.

@@ -40,6 +40,18 @@ Relay::Relay(asio::io_context& io, Tcp::socket client, ProxyState& state)
 }
 
 void Relay::start(const Tcp::endpoint& target) {
+  settle(requests_);
+  settle(replies_);
+  if (over_) return;
+  const bool silent = std::any_of(
+      state_.toxics.begin(), state_.toxics.end(),
+      [&](const Toxic& each) { return each.kind == Toxic::Kind::blackhole && struck_by(each); });
+  if (silent || state_.faults.door == ProxyFaults::Door::silent) {
+    requests_.lost = true;
+    replies_.lost = true;
+    read(requests_);
+    return;
+  }
   server_.async_connect(target, [self = shared_from_this()](const error_code& error) {
     if (self->over_) return;
     if (error) {
@@ -53,16 +65,67 @@ void Relay::start(const Tcp::endpoint& target) {
   });
 }
 
-void Relay::start_silent() {
-  requests_.lost = true;
-  replies_.lost = true;
-  read(requests_);
+void Relay::changed(bool hasten) {
+  for (Way* way : {&requests_, &replies_}) {
+    if (over_) return;
+    settle(*way);
+    if (over_) return;
+    if (hasten) hurry(*way);
+    pump(*way);
+  }
+  std::erase_if(drawn_, [this](const auto& drawn) {
+    return std::none_of(state_.toxics.begin(), state_.toxics.end(),
+                        [&](const Toxic& each) { return each.id == drawn.first; });
+  });
 }
 
-void Relay::changed() {
-  if (over_) return;
-  pump(requests_);
-  pump(replies_);
+// Whether this connection is one of those that the toxic strikes: drawn once.
+bool Relay::struck_by(const Toxic& toxic) {
+  const auto known = std::find_if(drawn_.begin(), drawn_.end(),
+                                  [&](const auto& each) { return each.first == toxic.id; });
+  if (known != drawn_.end()) return known->second;
+  drawn_.emplace_back(toxic.id, state_.random() % Toxic::kAlways < toxic.toxicity);
+  return drawn_.back().second;
+}
+
+void Relay::settle(Way& way) {
+  WayFaults fresh = WayFaults::of(state_.faults, way.replies);
+  for (const Toxic& toxic : state_.toxics) {
+    if (struck_by(toxic)) add_toxic(toxic, way.replies, fresh);
+  }
+  const WayFaults before = std::exchange(way.faults, fresh);
+  if (!before.most_bytes) way.counted = 0;
+  if (before.closes_when_over && !fresh.closes_when_over) return finish(false);
+  if (before.close_after != fresh.close_after || before.reset_after != fresh.reset_after) {
+    set_end(way);
+  }
+}
+
+void Relay::set_end(Way& way) {
+  way.end_timer.cancel();
+  const WayFaults& faults = way.faults;
+  if (!faults.close_after && !faults.reset_after) return;
+  const bool with_reset =
+      !faults.close_after || (faults.reset_after && *faults.reset_after <= *faults.close_after);
+  way.end_timer.expires_at(later(std::chrono::steady_clock::now(),
+                                 with_reset ? *faults.reset_after : *faults.close_after));
+  way.end_timer.async_wait([self = shared_from_this(), with_reset](const error_code& cancelled) {
+    if (cancelled || self->over_) return;
+    if (with_reset) {
+      self->reset();
+    } else {
+      self->finish(false);
+    }
+  });
+}
+
+void Relay::hurry(Way& way) {
+  const SteadyTime latest =
+      later(std::chrono::steady_clock::now(), way.faults.delay + way.faults.jitter);
+  for (Piece& piece : way.held) piece.due = std::min(piece.due, latest);
+  way.last_due = std::min(way.last_due, latest);
+  way.not_before = std::min(way.not_before, latest);
+  way.timer.cancel();
 }
 
 void Relay::reset() {
@@ -80,6 +143,8 @@ void Relay::read(Way& way) {
     if (self->over_) return;
     if (error == asio::error::eof || (error && way.replies && way.lost)) {
       way.ended = true;
+      way.not_before =
+          std::max(way.not_before, later(std::chrono::steady_clock::now(), way.faults.close_delay));
       self->pump(way);
     } else if (error) {
       self->finish(true);
@@ -96,9 +161,8 @@ void Relay::on_read(Way& way, std::size_t size) {
     if (!over_) read(way);
     return;
   }
-  const Nanos delay = way.replies ? state_.faults.reply_delay : state_.faults.request_delay;
   const SteadyTime due =
-      later(std::chrono::steady_clock::now(), delay + state_.some_of(state_.faults.jitter));
+      later(std::chrono::steady_clock::now(), way.faults.delay + state_.some_of(way.faults.jitter));
   way.last_due = std::max(way.last_due, due);
   way.held_bytes += bytes.size();
   way.held.push_back({std::move(bytes), way.last_due});
@@ -110,14 +174,22 @@ void Relay::on_read(Way& way, std::size_t size) {
 bool Relay::strike(Way& way, std::string& bytes) {
   using Flow = ProxyFaults::Flow;
   using Cut = ProxyFaults::Cut;
-  const ProxyFaults& faults = state_.faults;
-  const Flow flow = way.replies ? faults.replies : faults.requests;
-  if (!way.lost && flow == Flow::drop && state_.strikes()) way.lost = true;
-  if (way.lost || way.cut_at_end) {
+  const WayFaults& faults = way.faults;
+  if (!way.lost && faults.flow == Flow::drop && state_.strikes(faults.percent)) way.lost = true;
+  if (way.lost || way.cut_at_end || way.full) {
     state_.lost_bytes += bytes.size();
     return true;
   }
-  if (!way.replies || faults.cut == Cut::never || !state_.strikes()) return false;
+  if (faults.most_bytes) {
+    const std::uint64_t left = *faults.most_bytes - std::min(*faults.most_bytes, way.counted);
+    way.counted += bytes.size();
+    way.full = bytes.size() >= left;
+    if (bytes.size() > left) {
+      state_.lost_bytes += bytes.size() - left;
+      bytes.resize(left);
+    }
+  }
+  if (faults.cut == Cut::never || !state_.strikes(faults.percent)) return false;
   if (faults.cut == Cut::after_reply) {
     way.cut_at_end = true;
     return false;
@@ -135,23 +207,44 @@ bool Relay::strike(Way& way, std::string& bytes) {
 
 void Relay::pump(Way& way) {
   if (over_ || way.writing || way.waiting) return;
-  const ProxyFaults& faults = state_.faults;
-  if ((way.replies ? faults.replies : faults.requests) == ProxyFaults::Flow::stall) return;
-  if (way.held.empty()) {
-    if (way.cut_at_end) {
-      reset();
-    } else if (way.ended && !way.closed) {
-      end(way);
-    }
-    return;
+  if (way.faults.flow == ProxyFaults::Flow::stall) return;
+  const bool done = way.held.empty();
+  if (done && way.cut_at_end) return reset();
+  if (done && way.full) return finish(false);
+  if (done && (!way.ended || way.closed)) return;
+  const SteadyTime due = done ? way.not_before : std::max(way.held.front().due, way.not_before);
+  if (due > std::chrono::steady_clock::now()) return wait(way, due);
+  if (done) return end(way);
+  write(way, next_size(way));
+}
+
+// How much of the first piece is written at once.
+std::size_t Relay::next_size(const Way& way) {
+  const WayFaults& faults = way.faults;
+  const std::size_t whole = way.held.front().bytes.size() - way.sent_of_first;
+  std::uint64_t size = whole;
+  if (faults.between_bytes > Nanos{0}) size = 1;
+  if (faults.slices) {
+    const std::uint64_t least =
+        faults.slices->average - std::min(faults.slices->average, faults.slices->variation);
+    const std::uint64_t most = faults.slices->average + faults.slices->variation;
+    size = std::min(size, least + state_.random() % (most - least + 1));
   }
-  const Piece& first = way.held.front();
-  if (first.due > std::chrono::steady_clock::now()) {
-    wait(way, first.due);
-    return;
+  if (faults.bytes_per_second) {
+    constexpr std::uint64_t kTurnsASecond = 50;
+    size = std::min(size, *faults.bytes_per_second / kTurnsASecond);
   }
-  const bool bytewise = way.replies && faults.between_bytes > Nanos{0};
-  write(way, bytewise ? 1 : first.bytes.size() - way.sent_of_first);
+  return static_cast<std::size_t>(std::clamp<std::uint64_t>(size, 1, whole));
+}
+
+// How long after so many bytes the next may follow.
+Nanos Relay::pause_after(const Way& way, std::size_t size) const {
+  Nanos pause = way.faults.between_bytes;
+  if (way.faults.slices) pause += way.faults.slices->apart;
+  if (const auto& rate = way.faults.bytes_per_second) {
+    pause += Nanos{static_cast<std::int64_t>(size * 1'000'000'000 / *rate)};
+  }
+  return pause;
 }
 
 void Relay::write(Way& way, std::size_t size) {
@@ -166,17 +259,15 @@ void Relay::write(Way& way, std::size_t size) {
                       }
                       way.sent_of_first += size;
                       way.held_bytes -= size;
-                      Piece& first = way.held.front();
-                      if (way.sent_of_first == first.bytes.size()) {
+                      if (way.sent_of_first == way.held.front().bytes.size()) {
                         way.held.pop_front();
                         way.sent_of_first = 0;
                       }
-                      const Nanos apart = self->state_.faults.between_bytes;
-                      if (way.replies && apart > Nanos{0} && !way.held.empty()) {
-                        self->wait(way, later(std::chrono::steady_clock::now(), apart));
-                      } else {
-                        self->pump(way);
+                      if (const Nanos pause = self->pause_after(way, size); pause > Nanos{0}) {
+                        way.not_before = std::max(way.not_before,
+                                                  later(std::chrono::steady_clock::now(), pause));
                       }
+                      self->pump(way);
                       self->read(way);
                     });
 }
@@ -202,8 +293,10 @@ void Relay::finish(bool with_reset) {
   if (over_) return;
   over_ = true;
   state_.lost_bytes += requests_.held_bytes + replies_.held_bytes;
-  requests_.timer.cancel();
-  replies_.timer.cancel();
+  for (Way* way : {&requests_, &replies_}) {
+    way->timer.cancel();
+    way->end_timer.cancel();
+  }
   error_code ignored;
   if (with_reset) {
     close_hard(client_);
