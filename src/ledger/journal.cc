@@ -1,0 +1,306 @@
+#include "ledger/journal.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace weir::ledger {
+namespace {
+
+MonoTime mono_now() {
+  return std::chrono::steady_clock::now();
+}
+
+// While the thread opens the file for the first time nobody is refused for that.
+constexpr Nanos kFirstOpening = std::chrono::seconds(2);
+
+}  // namespace
+
+void Journal::Queue::clear() noexcept {
+  events.clear();
+  waiters.clear();
+  waited_for = 0;
+}
+
+JournalFile::Options Journal::file_in(const std::string& folder, const std::string& vfs) {
+  return {.path = folder + "/journal.db", .vfs = vfs};
+}
+
+Result<std::unique_ptr<Journal>> Journal::open(Options options) {
+  auto lock = FolderLock::take(options.folder);
+  if (!lock) return lock.error();
+  std::unique_ptr<Journal> journal(new Journal(std::move(options), std::move(*lock)));
+  std::unique_lock waiting(journal->mutex_);
+  journal->committed_.wait_for(waiting, kFirstOpening,
+                               [&] { return journal->id_ != 0 || journal->failures_ != 0; });
+  waiting.unlock();
+  return journal;
+}
+
+Journal::Journal(Options options, FolderLock lock)
+    : options_(std::move(options)),
+      lock_(std::move(lock)),
+      failure_(Error{ErrorCode::unavailable, options_.folder + ": the journal is being opened"}),
+      failing_since_(mono_now()),
+      thread_([this] { run(); }) {}
+
+Journal::~Journal() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  committed_.notify_all();
+  thread_.join();
+}
+
+// Under the lock: whether what is queued may stay.
+Result<void> Journal::room() const {
+  if (queue_.events.size() + in_flight_ > options_.max_waiting) {
+    return Error{ErrorCode::resource_exhausted,
+                 "journal: " + std::to_string(options_.max_waiting) +
+                     " events wait for the disk, which is as many as may"};
+  }
+  const std::uint64_t bytes = counts_.unsettled_bytes + counts_.quarantined_bytes +
+                              in_flight_bytes_ + queue_.events.bytes();
+  if (bytes > options_.max_bytes) {
+    return Error{ErrorCode::resource_exhausted,
+                 "journal: full: " + std::to_string(options_.max_bytes) +
+                     " bytes of events wait for the ledger, which is as many as may"};
+  }
+  return {};
+}
+
+// Under the lock.
+bool Journal::push(std::span<const UsageEvent> events, Done* done, Error& why) {
+  const std::size_t before = queue_.events.size();
+  Result<void> taken;
+  for (std::size_t i = 0; i < events.size() && taken; ++i) taken = queue_.events.add(events[i]);
+  if (taken) taken = room();
+  if (!taken) {
+    queue_.events.cut(before);
+    why = taken.error();
+    return false;
+  }
+  if (queue_.waiters.empty()) queue_.first = mono_now();
+  queue_.waiters.push_back({queue_.events.size(), done != nullptr ? std::move(*done) : Done{}});
+  if (done != nullptr) ++queue_.waited_for;
+  return true;
+}
+
+void Journal::append(std::span<const UsageEvent> events, Done done) {
+  Error why;
+  bool wake = false;
+  {
+    std::lock_guard lock(mutex_);
+    if (!failure_ && push(events, &done, why)) {
+      wake = queue_.waited_for == 1;
+      done = nullptr;
+    } else {
+      if (failure_) why = *failure_;
+      refused_ += events.size();
+    }
+  }
+  if (wake) changed_.notify_one();
+  if (done) done(why);
+}
+
+bool Journal::follow(std::span<const UsageEvent> events) {
+  Error why;
+  std::lock_guard lock(mutex_);
+  if (!push(events, nullptr, why)) {
+    refused_ += events.size();
+    return false;
+  }
+  if (queue_.waiters.size() == 1) changed_.notify_one();
+  return true;
+}
+
+void Journal::settled(Settled settled) {
+  std::lock_guard lock(mutex_);
+  if (settled.journal != id_) return;  // of a journal that lay here before
+  keep_settled(std::move(settled));
+  changed_.notify_one();
+}
+
+// Under the lock.
+void Journal::keep_settled(Settled settled) {
+  settled_.journal = settled.journal;
+  settled_.upto = std::max(settled_.upto, settled.upto);
+  settled_.at = settled.at;
+  for (auto& rejected : settled.rejected) settled_.rejected.push_back(std::move(rejected));
+}
+
+void Journal::skip_to(EventNumber number) {
+  std::lock_guard lock(mutex_);
+  skip_to_ = std::max(skip_to_, number);
+  changed_.notify_one();
+}
+
+std::optional<Journal::Readable> Journal::readable() const {
+  std::lock_guard lock(mutex_);
+  if (id_ == 0) return std::nullopt;
+  return Readable{.journal = id_, .settled_upto = counts_.settled_upto, .last = counts_.last};
+}
+
+void Journal::wait_for_events(EventNumber seen, Nanos most) const {
+  std::unique_lock lock(mutex_);
+  committed_.wait_for(lock, most, [&] { return stopping_ || counts_.last > seen; });
+}
+
+bool Journal::writable() const {
+  std::lock_guard lock(mutex_);
+  return !failure_;
+}
+
+JournalStatus Journal::status() const {
+  JournalStatus status;
+  {
+    std::lock_guard lock(mutex_);
+    status.writable = !failure_;
+    if (failure_) {
+      status.why = failure_->message;
+      status.failing_for = mono_now() - failing_since_;
+    }
+    status.counts = counts_;
+    status.waiting = queue_.events.size() + in_flight_;
+    status.recorded = recorded_;
+    status.refused = refused_;
+    status.failures = failures_;
+  }
+  status.file_bytes = bytes_on_disk(file_in(options_.folder).path);
+  return status;
+}
+
+void Journal::run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    if (!file_) {
+      reopen(lock);
+      if (!file_) changed_.wait_for(lock, options_.retry, [&] { return stopping_; });
+      if (!file_ && stopping_) return;
+      continue;
+    }
+    if (stopping_ && queue_.waiters.empty()) return;
+    if (due(mono_now())) {
+      commit(lock);
+      if (!file_ && stopping_) return;
+    } else if (queue_.waiters.empty()) {
+      changed_.wait(lock);
+    } else {
+      changed_.wait_until(lock, queue_.first + options_.within);
+    }
+  }
+}
+
+// Under the lock.
+bool Journal::due(MonoTime now) const {
+  if (queue_.waited_for > 0 || stopping_) return true;
+  if (settled_.upto > counts_.settled_upto || !settled_.rejected.empty() || skip_to_ > counts_.last)
+    return true;
+  return !queue_.waiters.empty() && now >= queue_.first + options_.within;
+}
+
+void Journal::reopen(std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  JournalFile::Options file = file_in(options_.folder, options_.vfs);
+  file.log_pages = options_.log_pages;
+  auto opened = JournalFile::open(file, durable_);
+  lock.lock();
+  if (!opened) {
+    fail(opened.error());
+    return;
+  }
+  // Another journal lies where ours did: its numbers begin anew.
+  if (id_ != 0 && opened->id() != id_) settled_ = {};
+  file_ = std::move(*opened);
+  failure_.reset();
+  publish();
+}
+
+void Journal::commit(std::unique_lock<std::mutex>& lock) {
+  std::swap(queue_, taken_);
+  Settled settled = std::exchange(settled_, {});
+  const EventNumber skip = std::exchange(skip_to_, 0);
+  in_flight_ = taken_.events.size();
+  in_flight_bytes_ = taken_.events.bytes();
+  lock.unlock();
+  Result<void> done = skip > file_->counts().last ? file_->skip_to(skip) : Result<void>();
+  if (done) done = file_->commit(taken_.events, settled);
+  std::vector<Done> waiting;
+  lock.lock();
+  if (done) {
+    recorded_ += in_flight_;
+    publish();
+  } else {
+    // Before anybody hears of it: who asks again must not be kept waiting by what failed.
+    fail(done.error());
+    waiting = keep_followers();
+    if (settled.journal != 0) keep_settled(std::move(settled));
+    skip_to_ = std::max(skip_to_, skip);
+  }
+  in_flight_ = 0;
+  in_flight_bytes_ = 0;
+  lock.unlock();
+  for (Queue::Waiter& waiter : taken_.waiters) {
+    if (waiter.done) waiter.done(done);
+  }
+  for (Done& one : waiting) one(done);
+  taken_.clear();
+  Result<void> tidied = done ? file_->tidy() : Result<void>();
+  lock.lock();
+  if (done && tidied) {
+    counts_.oldest = file_->counts().oldest;
+    return;
+  }
+  file_.reset();
+  if (done) {
+    fail(tidied.error());
+    waiting = keep_followers();
+    lock.unlock();
+    for (Done& one : waiting) one(tidied);
+    lock.lock();
+  }
+}
+
+// Under the lock.
+void Journal::fail(const Error& error) {
+  if (!failure_ || failures_ == 0) {
+    failing_since_ = mono_now();
+    ++failures_;
+  }
+  failure_ = error;
+  committed_.notify_all();
+}
+
+// Under the lock: events that nobody waits for stay, those of taken_ before those that came since.
+// Returns who waits in queue_, whose events are dropped; who waits in taken_ stays there.
+std::vector<Journal::Done> Journal::keep_followers() {
+  Queue kept;
+  std::vector<Done> waiting;
+  for (Queue* from : {&taken_, &queue_}) {
+    std::size_t begin = 0;
+    for (Queue::Waiter& waiter : from->waiters) {
+      if (!waiter.done) {
+        for (std::size_t i = begin; i < waiter.end; ++i) kept.events.add_encoded(from->events[i]);
+        kept.waiters.push_back({kept.events.size(), {}});
+      } else {
+        refused_ += waiter.end - begin;
+        if (from == &queue_) waiting.push_back(std::move(waiter.done));
+      }
+      begin = waiter.end;
+    }
+  }
+  kept.first = mono_now();
+  queue_ = std::move(kept);
+  return waiting;
+}
+
+// Under the lock: what others may see of the file.
+void Journal::publish() {
+  counts_ = file_->counts();
+  id_ = file_->id();
+  durable_ = JournalFile::Durable{.journal = id_, .last = counts_.last};
+  committed_.notify_all();
+}
+
+}  // namespace weir::ledger

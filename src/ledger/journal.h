@@ -1,0 +1,153 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ledger/event_batch.h"
+#include "ledger/folder_lock.h"
+#include "ledger/journal_file.h"
+#include "ledger/usage_event.h"
+#include "weir/clock.h"
+#include "weir/result.h"
+
+namespace weir::ledger {
+
+// What the journal is and holds, for people and machines.
+struct JournalStatus {
+  bool writable = false;
+  std::string why;       // not writable: what the disk said
+  Nanos failing_for{0};  // not writable: since when
+  JournalFile::Counts counts;
+  std::uint64_t waiting = 0;   // events between their callers and the disk
+  std::uint64_t recorded = 0;  // by this process
+  std::uint64_t refused = 0;   // by this process: events that it could not take
+  std::uint64_t failures = 0;  // times that it became not writable
+  std::uint64_t file_bytes = 0;
+};
+
+// Usage that is durable before the answer leaves: one thread commits what all callers hand in
+// meanwhile, with one sync for all of them.
+//
+// Guarantees:  append() says yes only of events that are on the disk: acknowledged is always a part
+//              of what the journal holds after a crash. What it said no to is never settled.
+//              While the disk does not take events, append() says no at once; the file is opened
+//              anew and its log written again until the disk does (every Options::retry).
+// Bounds:      max_bytes of events that the ledger has not taken yet, quarantined ones included;
+//              max_waiting events in memory. The file grows to about max_bytes and 10 MiB.
+// Threads:     any. Callbacks come from the committing thread, or from the caller's where the
+//              journal says no at once; they must not block.
+class Journal {
+ public:
+  struct Options {
+    std::string folder;
+    std::uint64_t max_bytes = std::uint64_t{256} << 20;
+    std::size_t max_waiting = 65'536;
+    Nanos within = std::chrono::milliseconds(100);  // follow(): on the disk no later, in good times
+    Nanos retry = std::chrono::milliseconds(500);
+    std::string vfs;        // of tests; empty: the system's files
+    int log_pages = 1'000;  // as JournalFile::Options
+  };
+
+  // Errors:      failed_precondition: another process writes to this folder; invalid_argument: the
+  //              folder cannot be made or locked. A disk that does not take events is no error
+  //              here: the journal is not writable until it does.
+  static Result<std::unique_ptr<Journal>> open(Options options);
+  // Writes what waits, where the disk takes it.
+  ~Journal();
+  Journal(const Journal&) = delete;
+  Journal& operator=(const Journal&) = delete;
+
+  using Done = std::function<void(const Result<void>&)>;
+  // Records the events, all or none, and calls `done` once: after they became durable, or with why
+  // they did not.
+  void append(std::span<const UsageEvent> events, Done done);
+  // Records the events within Options::within, while the disk takes them; keeps them meanwhile in
+  // memory, where a crash loses them. False: there is no room for them, and none was taken.
+  bool follow(std::span<const UsageEvent> events);
+
+  // The ledger has every event up to `settled.upto` but those that it rejected: they need no room
+  // here any more.
+  void settled(Settled settled);
+  // Passes over numbers that the ledger has seen already: see JournalFile::skip_to().
+  void skip_to(EventNumber number);
+
+  // Everything up to here may be settled; comes with the journal's name. Absent while there is no
+  // journal to read.
+  struct Readable {
+    std::uint64_t journal = 0;
+    EventNumber settled_upto = 0;
+    EventNumber last = 0;
+  };
+  std::optional<Readable> readable() const;
+  // Returns when there is something behind `seen` to settle, or after `most`.
+  void wait_for_events(EventNumber seen, Nanos most) const;
+
+  bool writable() const;
+  JournalStatus status() const;
+  const Options& options() const noexcept { return options_; }
+  // Of the file in the folder.
+  static JournalFile::Options file_in(const std::string& folder, const std::string& vfs = {});
+
+ private:
+  // What callers handed in and the thread has not taken.
+  struct Queue {
+    EventBatch events;
+    struct Waiter {
+      std::size_t end = 0;  // of its events
+      Done done;            // empty: nobody waits
+    };
+    std::vector<Waiter> waiters;
+    std::size_t waited_for = 0;  // of the waiters, those who wait
+    MonoTime first{};
+    void clear() noexcept;
+  };
+
+  Journal(Options options, FolderLock lock);
+  Result<void> room() const;
+  bool push(std::span<const UsageEvent> events, Done* done, Error& why);
+  void run();
+  void reopen(std::unique_lock<std::mutex>& lock);
+  void commit(std::unique_lock<std::mutex>& lock);
+  bool due(MonoTime now) const;
+  void fail(const Error& error);
+  std::vector<Done> keep_followers();
+  void keep_settled(Settled settled);
+  void publish();
+
+  const Options options_;
+  const FolderLock lock_;
+
+  // The thread's own.
+  std::optional<JournalFile> file_;
+  std::optional<JournalFile::Durable> durable_;  // absent: nothing was ever opened by this process
+  Queue taken_;
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;    // for the thread
+  mutable std::condition_variable committed_;  // for settlement
+  Queue queue_;
+  Settled settled_;
+  EventNumber skip_to_ = 0;
+  bool stopping_ = false;
+  std::optional<Error> failure_;
+  MonoTime failing_since_{};
+  JournalFile::Counts counts_;
+  std::uint64_t id_ = 0;
+  std::uint64_t in_flight_ = 0;
+  std::uint64_t in_flight_bytes_ = 0;
+  std::uint64_t recorded_ = 0;
+  std::uint64_t refused_ = 0;
+  std::uint64_t failures_ = 0;
+
+  std::thread thread_;  // last: it uses the rest
+};
+
+}  // namespace weir::ledger

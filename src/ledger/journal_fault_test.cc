@@ -1,0 +1,297 @@
+// What the journal is for: whatever happens to the disk or to the process, what it acknowledged is
+// there, once, and what it said no to is not.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <random>
+#include <vector>
+
+#include "ledger/journal.h"
+#include "ledger/journal_story.h"
+#include "testing/forgetful_disk.h"
+
+namespace weir::ledger {
+namespace {
+
+using testing::append;
+using testing::event_of;
+using testing::eventually;
+using testing::recorded;
+using testing::TemporaryFolder;
+using weir::testing::ForgetfulDisk;
+
+// Acknowledged, refused, or handed in without waiting.
+struct Told {
+  std::set<std::uint64_t> yes, no;
+  std::set<std::uint64_t> settled;  // perhaps: they need not be there any more
+};
+
+class JournalOnBadDisk : public ::testing::Test {
+ protected:
+  Journal::Options options() {
+    return {.folder = folder_.path(),
+            .within = std::chrono::milliseconds(1),
+            .retry = std::chrono::milliseconds(1),
+            .vfs = disk_.name(),
+            .log_pages = 6};
+  }
+  JournalFile::Options file() { return Journal::file_in(folder_.path(), disk_.name()); }
+
+  // A short life of a journal: some events, some of them settled meanwhile.
+  void live(Told& told, std::uint64_t first, int events) {
+    auto journal = Journal::open(options());
+    ASSERT_TRUE(journal) << journal.error().message;
+    for (int i = 0; i < events; ++i) {
+      const std::uint64_t id = first + static_cast<std::uint64_t>(i);
+      const bool yes = append(**journal, event_of(id)).has_value();
+      (yes ? told.yes : told.no).insert(id);
+      if (disk_.power_is_cut()) return;
+      if (i % 4 != 3 || !(*journal)->readable()) continue;
+      // The ledger took over all but the newest two.
+      const auto read = *(*journal)->readable();
+      for (const auto& [settled, times] : recorded(file())) {
+        if (settled + 2 <= id) told.settled.insert(settled);
+      }
+      if (read.last > 2)
+        (*journal)->settled({.journal = read.journal, .upto = read.last - 2, .at = {}});
+    }
+  }
+
+  void expect_kept(const Told& told, const std::string& when) {
+    const auto found = recorded(file());
+    for (const std::uint64_t id : told.yes)
+      ASSERT_TRUE(found.contains(id) || told.settled.contains(id))
+          << when << ": event " << id << " was acknowledged";
+    for (const auto& [id, times] : found) ASSERT_EQ(times, 1) << when << ": event " << id;
+  }
+
+  TemporaryFolder folder_;
+  ForgetfulDisk disk_;
+};
+
+// The power goes at every write, sync, opening and truncation of a life, and what was not synced is
+// lost, kept, or a bit of both; then the journal starts again, goes on, and everything is there.
+TEST_F(JournalOnBadDisk, KeepsWhatItAcknowledgedWhereverThePowerIsCut) {
+  std::uint64_t cuts = 0;
+  for (std::uint64_t cut = 1;; ++cut) {
+    bool reached = false;
+    for (const auto unsynced : {ForgetfulDisk::Unsynced::lost, ForgetfulDisk::Unsynced::kept,
+                                ForgetfulDisk::Unsynced::drawn}) {
+      SCOPED_TRACE("cut at operation " + std::to_string(cut));
+      disk_.remove(file().path);
+      disk_.remove(file().path + "-wal");
+      Told told;
+      disk_.cut_power_at(disk_.operations() + cut);
+      live(told, 0, 12);
+      reached = disk_.power_is_cut();
+      disk_.restart(unsynced, cut);
+      live(told, 100, 3);
+      ASSERT_TRUE(told.yes.contains(102)) << "it goes on afterwards";
+      expect_kept(told, "after a power cut");
+      auto opened = JournalFile::open(file());
+      ASSERT_TRUE(opened) << opened.error().message;
+      ASSERT_TRUE(opened->verify());
+      ++cuts;
+    }
+    if (!reached) break;
+  }
+  EXPECT_GT(cuts, 100u) << "the test is to find a life worth cutting";
+}
+
+struct DiskFault {
+  ForgetfulDisk::Fault fault;
+  const char* name;
+};
+
+class JournalFaults : public JournalOnBadDisk, public ::testing::WithParamInterface<DiskFault> {};
+
+// The n-th operation fails, for n = 1, 2, 3 … until a life passes without: once, or until somebody
+// frees the disk. Then the power goes as well.
+TEST_P(JournalFaults, NeverAcknowledgesWhatIsNotThere) {
+  for (const auto lasts : {ForgetfulDisk::Lasts::once, ForgetfulDisk::Lasts::until_healed}) {
+    for (std::uint64_t nth = 1;; ++nth) {
+      SCOPED_TRACE(std::string(GetParam().name) + " at " + std::to_string(nth) +
+                   (lasts == ForgetfulDisk::Lasts::once ? ", once" : ", until healed"));
+      disk_.remove(file().path);
+      disk_.remove(file().path + "-wal");
+      Told told;
+      disk_.fail(GetParam().fault, nth, lasts);
+      auto journal = Journal::open(options());
+      ASSERT_TRUE(journal);
+      for (std::uint64_t id = 0; id < 8; ++id) {
+        const bool yes = append(**journal, event_of(id)).has_value();
+        (yes ? told.yes : told.no).insert(id);
+      }
+      const bool failed = disk_.failed();
+      disk_.heal();
+      ASSERT_TRUE(eventually([&] { return (*journal)->writable(); }))
+          << "it recovers without a restart: " << (*journal)->status().why;
+      // What it was still tidying up may have failed since, once.
+      std::uint64_t again = 50;
+      ASSERT_TRUE(eventually([&] { return append(**journal, event_of(++again)).has_value(); }));
+      told.yes.insert(again);
+      const auto found = recorded(file());
+      for (const std::uint64_t id : told.no)
+        ASSERT_EQ(found.count(id), 0u) << "event " << id << " was refused, and must not be billed";
+      expect_kept(told, "after the fault");
+      journal->reset();
+      disk_.restart(ForgetfulDisk::Unsynced::lost);
+      expect_kept(told, "after the fault and a power cut");
+      if (!failed) break;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Every, JournalFaults,
+    ::testing::Values(DiskFault{ForgetfulDisk::Fault::full, "full"},
+                      DiskFault{ForgetfulDisk::Fault::sync, "failed_sync"},
+                      DiskFault{ForgetfulDisk::Fault::read_only, "read_only"},
+                      DiskFault{ForgetfulDisk::Fault::no_descriptor, "no_descriptor"},
+                      DiskFault{ForgetfulDisk::Fault::input_output, "input_output"}),
+    [](const auto& fault) { return std::string(fault.param.name); });
+
+// A process that ends between a failed sync and its repair leaves pages that the system shows and
+// the disk has not: the next one must not build on them.
+TEST_F(JournalOnBadDisk, DoesNotTrustWhatAnEarlierProcessLeftBehindAFailedSync) {
+  Told told;
+  live(told, 0, 5);
+  {
+    // One commit whose sync failed, and nobody there to repair it.
+    auto opened = JournalFile::open(file());
+    ASSERT_TRUE(opened);
+    EventBatch batch;
+    ASSERT_TRUE(batch.add(event_of(40)));
+    disk_.fail(ForgetfulDisk::Fault::sync, 1, ForgetfulDisk::Lasts::once);
+    ASSERT_FALSE(opened->commit(batch, {}));
+  }
+  live(told, 50, 5);
+  disk_.restart(ForgetfulDisk::Unsynced::lost);
+  expect_kept(told, "after a failed sync, another process, and a power cut");
+}
+
+// The harness can fail: on a disk that lies, acknowledged events are lost, and this sees it.
+TEST_F(JournalOnBadDisk, CanaryALyingDiskLosesWhatWasAcknowledged) {
+  Told told;
+  disk_.fail(ForgetfulDisk::Fault::lying_sync, 10, ForgetfulDisk::Lasts::until_healed);
+  live(told, 0, 8);
+  ASSERT_EQ(told.yes.size(), 8u);
+  disk_.restart(ForgetfulDisk::Unsynced::lost);
+  EXPECT_LT(recorded(file()).size(), 8u);
+}
+
+TEST_F(JournalOnBadDisk, KeepsWhatFollowsUntilTheDiskTakesIt) {
+  auto journal = Journal::open(options());
+  ASSERT_TRUE(journal);
+  disk_.fail(ForgetfulDisk::Fault::full, 1, ForgetfulDisk::Lasts::until_healed);
+  for (std::uint64_t id = 0; id < 20; ++id) {
+    const UsageEvent event = event_of(id);
+    ASSERT_TRUE((*journal)->follow({&event, 1}));
+    if (id == 10) {
+      ASSERT_TRUE(eventually([&] { return !(*journal)->writable(); }));
+    }
+  }
+  const JournalStatus full = (*journal)->status();
+  EXPECT_EQ(full.waiting, 20u);
+  EXPECT_EQ(full.failures, 1u);
+  EXPECT_NE(full.why.find("full"), std::string::npos) << full.why;
+  disk_.heal();
+  ASSERT_TRUE(eventually([&] { return recorded(file()).size() == 20; }));
+  for (const auto& [id, times] : recorded(file())) EXPECT_EQ(times, 1) << id;
+  EXPECT_TRUE((*journal)->writable());
+}
+
+TEST_F(JournalOnBadDisk, LeavesNoFilesBehindWhileTheDiskStaysFull) {
+  auto journal = Journal::open(options());
+  ASSERT_TRUE(journal);
+  ASSERT_TRUE(append(**journal, event_of(1)));
+  const auto bytes = [&] { return disk_.size(file().path) + disk_.size(file().path + "-wal"); };
+  const std::uint64_t before = bytes();
+  disk_.fail(ForgetfulDisk::Fault::full, 1, ForgetfulDisk::Lasts::until_healed);
+  ASSERT_FALSE(append(**journal, event_of(2)));
+  const std::uint64_t tried = disk_.operations();
+  ASSERT_TRUE(eventually([&] { return disk_.operations() > tried + 100; })) << "it keeps trying";
+  EXPECT_EQ(bytes(), before);
+}
+
+TEST_F(JournalOnBadDisk, SaysWhichPageOfItIsDamaged) {
+  Told told;
+  live(told, 0, 50);
+  {
+    auto opened = JournalFile::open(file());
+    ASSERT_TRUE(opened);
+    ASSERT_TRUE(opened->verify());
+    auto db = Database::open({.path = file().path, .vfs = file().vfs});
+    ASSERT_TRUE(db->run("PRAGMA wal_checkpoint(TRUNCATE)"));
+  }
+  // Inside the page of the events.
+  const std::uint64_t size = disk_.size(file().path);
+  bool found = false;
+  for (std::uint64_t page = 1; page * 4'096 < size && !found; ++page) {
+    disk_.damage(file().path, page * 4'096 + 4'000);
+    auto opened = JournalFile::open(file());
+    found = !opened || !opened->verify();
+    disk_.damage(file().path, page * 4'096 + 4'000);
+  }
+  EXPECT_TRUE(found);
+}
+
+// Real processes on the real disk: one appends as fast as it can and tells through a pipe what was
+// acknowledged, until it is killed; the next goes on in the same journal.
+TEST(JournalKilled, KeepsWhatItAcknowledged) {
+  TemporaryFolder folder;
+  constexpr int kKills = 200;
+  std::mt19937_64 random(20'261'130);
+  std::set<std::uint64_t> acknowledged;
+  for (int round = 0; round < kKills; ++round) {
+    int pipe_ends[2];
+    ASSERT_EQ(::pipe(pipe_ends), 0);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      ::close(pipe_ends[0]);
+      auto journal = Journal::open({.folder = folder.path()});
+      if (!journal || !(*journal)->writable()) ::_exit(3);
+      const auto base = static_cast<std::uint64_t>(round) << 32;
+      for (std::uint64_t i = 0;; ++i) {
+        const UsageEvent event = event_of(base + i);
+        // Not so many that memory fills: the answers come from the committing thread.
+        while ((*journal)->status().waiting > 256) std::this_thread::yield();
+        (*journal)->append({&event, 1}, [&, id = event.id.lo](const Result<void>& done) {
+          if (done && ::write(pipe_ends[1], &id, sizeof(id)) != sizeof(id)) ::_exit(4);
+        });
+        if (i % 64 == 0 && (*journal)->readable()) {
+          // Settlement runs beside it: what it took over leaves, and the parent knows of it.
+          (*journal)->settled({.journal = (*journal)->readable()->journal, .upto = 0, .at = {}});
+        }
+      }
+    }
+    ::close(pipe_ends[1]);
+    std::size_t heard = 0;
+    const std::size_t until = random() % 400;
+    std::uint64_t id = 0;
+    while (heard < until && ::read(pipe_ends[0], &id, sizeof(id)) == sizeof(id)) {
+      acknowledged.insert(id);
+      ++heard;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
+    ::kill(child, SIGKILL);
+    while (::read(pipe_ends[0], &id, sizeof(id)) == sizeof(id)) acknowledged.insert(id);
+    ::close(pipe_ends[0]);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended by itself: " << WEXITSTATUS(status);
+  }
+  const auto found = recorded(Journal::file_in(folder.path()));
+  for (const std::uint64_t id : acknowledged) ASSERT_EQ(found.count(id), 1u) << id;
+  for (const auto& [id, times] : found) ASSERT_EQ(times, 1) << id;
+  EXPECT_GT(acknowledged.size(), std::size_t{kKills} * 50);
+  auto opened = JournalFile::open(Journal::file_in(folder.path()));
+  ASSERT_TRUE(opened);
+  EXPECT_TRUE(opened->verify());
+}
+
+}  // namespace
+}  // namespace weir::ledger

@@ -1,0 +1,368 @@
+#include "ledger/journal_file.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/key_digest.h"
+
+namespace weir::ledger {
+namespace {
+
+constexpr std::int64_t kFormat = 1;
+// The database grows in steps, so that most commits move no end of file.
+constexpr int kGrowth = 1 << 20;
+
+constexpr const char* kTables =
+    "CREATE TABLE IF NOT EXISTS journal(id INTEGER PRIMARY KEY, format INTEGER NOT NULL,"
+    "  name INTEGER NOT NULL, settled_upto INTEGER NOT NULL, settled INTEGER NOT NULL,"
+    "  replayed INTEGER NOT NULL, skipped INTEGER NOT NULL, floor INTEGER NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS events(number INTEGER PRIMARY KEY, body BLOB NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS quarantine(number INTEGER PRIMARY KEY, at INTEGER NOT NULL,"
+    "  reason TEXT NOT NULL, body BLOB NOT NULL);";
+
+int note_pages(void* pages, sqlite3*, const char*, int count) {
+  *static_cast<int*>(pages) = count;
+  return SQLITE_OK;
+}
+
+std::int64_t random_name() {
+  const KeyHasher::Secret secret = KeyHasher::random_secret();
+  std::uint64_t name = 0;
+  for (std::size_t i = 0; i < 8; ++i) name = name << 8 | secret[i];
+  return static_cast<std::int64_t>(name >> 1 | 1);  // positive: it is shown to people
+}
+
+std::string folder_of(const std::string& path) {
+  const auto slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
+std::int64_t number(EventNumber event) {
+  return static_cast<std::int64_t>(event);
+}
+
+}  // namespace
+
+std::optional<JournalFile::Seen> JournalFile::look(const std::string& path) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) != 0) return std::nullopt;
+  return Seen{found.st_dev, found.st_ino};
+}
+
+Result<JournalFile> JournalFile::open(const Options& options, std::optional<Durable> durable) {
+  JournalFile file(options);
+  auto db = Database::open({.path = options.path, .vfs = options.vfs, .create = true});
+  if (!db) return db.error();
+  file.db_ = std::move(*db);
+  sqlite3_wal_hook(file.db_.handle(), note_pages, file.log_pages_.get());
+  int growth = kGrowth;
+  sqlite3_file_control(file.db_.handle(), "main", SQLITE_FCNTL_CHUNK_SIZE, &growth);
+  for (const char* pragma : {"PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL"}) {
+    if (auto set = file.db_.run(pragma); !set) return set.error();
+  }
+  if (auto mode = file.db_.prepare("PRAGMA journal_mode"); !mode) {
+    return mode.error();
+  } else if (auto row = mode->step(); !row) {
+    return row.error();
+  } else if (!*row || mode->bytes(0) != "wal") {
+    return Error{ErrorCode::failed_precondition,
+                 options.path + ": its disk keeps no write-ahead log; take a local one"};
+  }
+  if (auto made = file.make_tables(); !made) return made.error();
+  if (auto done = file.rewrite_log(); !done) return done.error();
+  if (durable && durable->journal == file.id_) {
+    if (auto removed = file.remove_after(durable->last); !removed) return removed.error();
+  }
+  if (auto prepared = file.prepare(); !prepared) return prepared.error();
+  if (auto counted = file.count(); !counted) return counted.error();
+  if (options.vfs.empty()) {
+    file.seen_ = look(options.path);
+    file.seen_log_ = look(options.path + "-wal");
+    if (!file.seen_ || !file.seen_log_)
+      return Error{ErrorCode::unavailable, options.path + ": was taken away"};
+  }
+  return file;
+}
+
+Result<void> JournalFile::make_tables() {
+  auto version = db_.number("SELECT count(*) FROM sqlite_schema WHERE name='journal'");
+  if (!version) return version.error();
+  if (*version == 0) {
+    auto transaction = Transaction::begin(db_);
+    if (!transaction) return transaction.error();
+    if (auto made = db_.run(kTables); !made) return made;
+    auto first = db_.prepare("INSERT INTO journal VALUES(1, ?, ?, 0, 0, 0, 0, 0)");
+    if (!first) return first.error();
+    if (auto put = first->bind(1, kFormat).bind(2, random_name()).run(); !put) return put;
+    if (auto done = transaction->commit(); !done) return done;
+    if (options_.vfs.empty()) {
+      // The names of new files are to survive the machine, too.
+      const std::string folder = folder_of(options_.path);
+      const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+      const bool synced = descriptor >= 0 && ::fsync(descriptor) == 0;
+      if (descriptor >= 0) ::close(descriptor);
+      if (!synced) return Error{ErrorCode::unavailable, folder + ": the folder cannot be synced"};
+    }
+  }
+  auto format = db_.number("SELECT format FROM journal");
+  if (!format) return format.error();
+  if (*format != kFormat) {
+    return Error{ErrorCode::failed_precondition, options_.path + ": a journal of format " +
+                                                     std::to_string(*format) +
+                                                     ", which this release does not read"};
+  }
+  auto name = db_.number("SELECT name FROM journal");
+  if (!name) return name.error();
+  id_ = static_cast<std::uint64_t>(*name);
+  return {};
+}
+
+// After a failed sync the system may hold pages that it shows to every reader and will never write:
+// another sync succeeds, and proves nothing. Written again, they are dirty again, and synced or
+// refused like any others. What it shows no longer, the log's own checksums leave out.
+Result<void> JournalFile::rewrite_log() {
+  auto transaction = Transaction::begin(db_);  // keeps other writers away
+  if (!transaction) return transaction.error();
+  sqlite3_file* log = nullptr;
+  int code = sqlite3_file_control(db_.handle(), "main", SQLITE_FCNTL_JOURNAL_POINTER,
+                                  static_cast<void*>(&log));
+  if (code != SQLITE_OK) return db_.error(code, "finding its log");
+  if (log == nullptr || log->pMethods == nullptr) return {};
+  sqlite3_int64 size = 0;
+  if (code = log->pMethods->xFileSize(log, &size); code != SQLITE_OK)
+    return db_.error(code, "measuring its log");
+  std::string piece(std::size_t{64} << 10, '\0');
+  for (sqlite3_int64 at = 0; at < size; at += static_cast<sqlite3_int64>(piece.size())) {
+    const int bytes = static_cast<int>(
+        std::min<sqlite3_int64>(size - at, static_cast<sqlite3_int64>(piece.size())));
+    if (code = log->pMethods->xRead(log, piece.data(), bytes, at); code != SQLITE_OK)
+      return db_.error(code, "reading its log");
+    if (code = log->pMethods->xWrite(log, piece.data(), bytes, at); code != SQLITE_OK)
+      return db_.error(code, "writing its log again");
+  }
+  if (code = log->pMethods->xSync(log, SQLITE_SYNC_NORMAL); code != SQLITE_OK)
+    return db_.error(code, "syncing its log");
+  return {};
+}
+
+Result<void> JournalFile::remove_after(EventNumber durable) {
+  auto transaction = Transaction::begin(db_);
+  if (!transaction) return transaction.error();
+  auto remove = db_.prepare("DELETE FROM events WHERE number > ?");
+  if (!remove) return remove.error();
+  if (auto done = remove->bind(1, number(durable)).run(); !done) return done;
+  return transaction->commit();
+}
+
+Result<void> JournalFile::prepare() {
+  const std::pair<Statement*, const char*> all[] = {
+      {&insert_, "INSERT INTO events VALUES(?, ?)"},
+      {&bytes_upto_, "SELECT count(*), total(length(body)) FROM events WHERE number <= ?"},
+      {&delete_upto_, "DELETE FROM events WHERE number <= ?"},
+      {&put_aside_,
+       "INSERT INTO quarantine SELECT number, ?, ?, body FROM events WHERE number = ? RETURNING "
+       "length(body)"},
+      {&delete_one_, "DELETE FROM events WHERE number = ?"},
+      {&set_totals_, "UPDATE journal SET settled_upto = ?, settled = ?"},
+      {&oldest_, "SELECT body FROM events ORDER BY number LIMIT 1"},
+  };
+  for (const auto& [statement, sql] : all) {
+    auto prepared = db_.prepare(sql);
+    if (!prepared) return prepared.error();
+    *statement = std::move(*prepared);
+  }
+  return {};
+}
+
+Result<JournalFile::Counts> read_counts(Database& db) {
+  auto rows = db.prepare(
+      "SELECT settled_upto, settled, replayed, skipped,"
+      "  max(settled_upto, floor, coalesce((SELECT max(number) FROM events), 0),"
+      "      coalesce((SELECT max(number) FROM quarantine), 0)),"
+      "  (SELECT count(*) FROM events), (SELECT total(length(body)) FROM events),"
+      "  (SELECT count(*) FROM quarantine), (SELECT total(length(body)) FROM quarantine),"
+      "  (SELECT body FROM events ORDER BY number LIMIT 1)"
+      "  FROM journal");
+  if (!rows) return rows.error();
+  const auto row = rows->step();
+  if (!row) return row.error();
+  const auto column = [&rows](int i) { return static_cast<std::uint64_t>(rows->number(i)); };
+  JournalFile::Counts counts{.last = column(4),
+                             .settled_upto = column(0),
+                             .settled = column(1),
+                             .unsettled = column(5),
+                             .unsettled_bytes = column(6),
+                             .quarantined = column(7),
+                             .quarantined_bytes = column(8),
+                             .replayed = column(2),
+                             .skipped = column(3),
+                             .oldest = std::nullopt};
+  // A damaged event has no time; settlement puts it aside.
+  if (const auto event = decode(rows->bytes(9))) counts.oldest = event->at;
+  return counts;
+}
+
+Result<void> JournalFile::count() {
+  auto counts = read_counts(db_);
+  if (!counts) return counts.error();
+  counts_ = *counts;
+  return {};
+}
+
+Result<void> JournalFile::read_oldest() {
+  counts_.oldest.reset();
+  auto row = oldest_.step();
+  if (!row) return row.error();
+  if (*row) {
+    if (const auto event = decode(oldest_.bytes(0))) counts_.oldest = event->at;
+    oldest_.reset();
+  }
+  return {};
+}
+
+Result<void> JournalFile::take_over(const Settled& settled, Counts& counts) {
+  for (const Settled::Rejected& rejected : settled.rejected) {
+    put_aside_.bind(1, std::int64_t{settled.at.time_since_epoch().count()})
+        .bind(2, rejected.reason)
+        .bind(3, number(rejected.number));
+    auto row = put_aside_.step();
+    if (!row) return row.error();
+    if (!*row) continue;  // put aside already
+    const auto bytes = static_cast<std::uint64_t>(put_aside_.number(0));
+    if (auto done = put_aside_.run(); !done) return done;
+    if (auto done = delete_one_.bind(1, number(rejected.number)).run(); !done) return done;
+    counts.quarantined += 1;
+    counts.quarantined_bytes += bytes;
+    counts.unsettled -= 1;
+    counts.unsettled_bytes -= bytes;
+  }
+  auto row = bytes_upto_.bind(1, number(settled.upto)).step();
+  if (!row) return row.error();
+  const auto gone = static_cast<std::uint64_t>(bytes_upto_.number(0));
+  const auto bytes = static_cast<std::uint64_t>(bytes_upto_.number(1));
+  bytes_upto_.reset();
+  if (auto done = delete_upto_.bind(1, number(settled.upto)).run(); !done) return done;
+  counts.settled_upto = std::max(counts.settled_upto, settled.upto);
+  counts.settled += gone;
+  counts.unsettled -= gone;
+  counts.unsettled_bytes -= bytes;
+  return set_totals_.bind(1, number(counts.settled_upto)).bind(2, number(counts.settled)).run();
+}
+
+Result<void> JournalFile::commit(const EventBatch& events, const Settled& settled) {
+  auto transaction = Transaction::begin(db_);
+  if (!transaction) return transaction.error();
+  Counts counts = counts_;
+  const bool moves =
+      settled.journal == id_ && (settled.upto > counts.settled_upto || !settled.rejected.empty());
+  if (moves) {
+    if (auto done = take_over(settled, counts); !done) return done;
+  }
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    if (auto done = insert_.bind(1, number(++counts.last)).bind(2, events[i]).run(); !done)
+      return done;
+  }
+  counts.unsettled += events.size();
+  counts.unsettled_bytes += events.bytes();
+  if (auto done = transaction->commit(); !done) return done;
+  if (auto there = still_in_place(); !there) return there;
+  counts_ = counts;
+  oldest_moved_ = oldest_moved_ || moves || !counts_.oldest;
+  return {};
+}
+
+// What is written to files that have lost their names is durable for nobody.
+Result<void> JournalFile::still_in_place() const {
+  if (!options_.vfs.empty()) return {};
+  if (look(options_.path) == seen_ && look(options_.path + "-wal") == seen_log_) return {};
+  return Error{ErrorCode::unavailable,
+               options_.path + ": was taken away, or replaced, while it was written to"};
+}
+
+Result<void> JournalFile::tidy() {
+  if (std::exchange(oldest_moved_, false)) {
+    if (auto read = read_oldest(); !read) return read;
+  }
+  if (*log_pages_ < options_.log_pages) return {};
+  const int code =
+      sqlite3_wal_checkpoint_v2(db_.handle(), "main", SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
+  // A reader in the way only puts it off.
+  if (code != SQLITE_OK && (code & 0xff) != SQLITE_BUSY) return db_.error(code, "a checkpoint");
+  return {};
+}
+
+Result<std::uint64_t> JournalFile::release_quarantine() {
+  auto transaction = Transaction::begin(db_);
+  if (!transaction) return transaction.error();
+  const std::uint64_t released = counts_.quarantined;
+  auto move = db_.prepare(
+      "INSERT INTO events SELECT ? + row_number() OVER (ORDER BY number), body FROM quarantine");
+  if (!move) return move.error();
+  if (auto done = move->bind(1, number(counts_.last)).run(); !done) return done.error();
+  if (auto done = db_.run("DELETE FROM quarantine"); !done) return done.error();
+  auto total = db_.prepare("UPDATE journal SET replayed = replayed + ?");
+  if (!total) return total.error();
+  if (auto done = total->bind(1, number(released)).run(); !done) return done.error();
+  if (auto done = transaction->commit(); !done) return done.error();
+  if (auto counted = count(); !counted) return counted.error();
+  return released;
+}
+
+Result<void> JournalFile::skip_to(EventNumber to) {
+  if (to <= counts_.last) return {};
+  auto transaction = Transaction::begin(db_);
+  if (!transaction) return transaction.error();
+  auto skip = db_.prepare("UPDATE journal SET floor = ?, skipped = skipped + ?");
+  if (!skip) return skip.error();
+  if (auto done = skip->bind(1, number(to)).bind(2, number(to - counts_.last)).run(); !done)
+    return done;
+  if (auto done = transaction->commit(); !done) return done;
+  return count();
+}
+
+Result<void> JournalFile::verify() {
+  auto check = db_.prepare("PRAGMA integrity_check");
+  if (!check) return check.error();
+  auto row = check->step();
+  if (!row) return row.error();
+  if (check->bytes(0) != "ok")
+    return Error{ErrorCode::invalid_argument,
+                 options_.path + ": damaged: " + std::string(check->bytes(0))};
+  check->reset();
+  auto events = db_.prepare("SELECT number, body FROM events ORDER BY number");
+  if (!events) return events.error();
+  for (;;) {
+    row = events->step();
+    if (!row) return row.error();
+    if (!*row) break;
+    if (const auto event = decode(events->bytes(1)); !event)
+      return Error{ErrorCode::invalid_argument, options_.path + ": event " +
+                                                    std::to_string(events->number(0)) + ": " +
+                                                    event.error().message};
+  }
+  const Counts& c = counts_;
+  const std::uint64_t accounted = c.settled + c.unsettled + c.quarantined + c.replayed + c.skipped;
+  if (accounted != c.last) {
+    return Error{ErrorCode::internal, options_.path + ": " + std::to_string(c.last) +
+                                          " events were recorded and " + std::to_string(accounted) +
+                                          " are accounted for"};
+  }
+  return {};
+}
+
+std::uint64_t bytes_on_disk(const std::string& path) {
+  std::uint64_t bytes = 0;
+  for (const char* ending : {"", "-wal", "-shm"}) {
+    struct stat found {};
+    if (::stat((path + ending).c_str(), &found) == 0)
+      bytes += static_cast<std::uint64_t>(found.st_size);
+  }
+  return bytes;
+}
+
+}  // namespace weir::ledger

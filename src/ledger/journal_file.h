@@ -1,0 +1,127 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ledger/event_batch.h"
+#include "ledger/sqlite.h"
+#include "weir/clock.h"
+#include "weir/result.h"
+
+namespace weir::ledger {
+
+// Events have numbers from 1, without gaps, in the order in which they became durable.
+using EventNumber = std::uint64_t;
+
+// How far the ledger is, and what it would not take.
+struct Settled {
+  struct Rejected {
+    EventNumber number = 0;
+    std::string reason;
+  };
+  std::uint64_t journal = 0;  // whose events: JournalFile::id()
+  EventNumber upto = 0;
+  std::vector<Rejected> rejected;
+  Instant at{};
+};
+
+// The journal on its disk: one database of SQLite, written ahead (WAL) and synced at every commit.
+//
+// Guarantees:  once commit() returned well, its events are there after kill -9 and after a power
+//              cut, on a disk that keeps what it confirmed. After an error nobody knows whether
+//              they are: drop the file and open it again, saying what is known to be durable.
+// Threads:     one at a time; other connections may read.
+class JournalFile {
+ public:
+  struct Options {
+    std::string path;
+    std::string vfs;  // empty: the system's files
+    // Pages of the write-ahead log before they are carried into the database: 4 MiB.
+    int log_pages = 1'000;
+  };
+  struct Counts {
+    EventNumber last = 0;  // of the last durable event
+    EventNumber settled_upto = 0;
+    std::uint64_t settled = 0;    // events that the ledger has
+    std::uint64_t unsettled = 0;  // events that wait for it, and their bytes
+    std::uint64_t unsettled_bytes = 0;
+    std::uint64_t quarantined = 0;  // events that it would not take
+    std::uint64_t quarantined_bytes = 0;
+    std::uint64_t replayed = 0;     // events that left quarantine under a new number
+    std::uint64_t skipped = 0;      // numbers that were passed over: see skip_to()
+    std::optional<Instant> oldest;  // unsettled event
+  };
+
+  // What an earlier handle is known to have made durable.
+  struct Durable {
+    std::uint64_t journal = 0;
+    EventNumber last = 0;
+  };
+  // Opens or makes the journal, and sees to it that what can be read in it is durable: what an
+  // earlier handle, or an earlier process, wrote may never have reached the disk, although the
+  // system shows it. Events behind `durable` were never acknowledged, and are removed.
+  static Result<JournalFile> open(const Options& options, std::optional<Durable> durable = {});
+
+  // One transaction: takes over what the ledger settled, then appends.
+  Result<void> commit(const EventBatch& events, const Settled& settled);
+  // What need not keep anybody waiting: carries a long log into the database.
+  Result<void> tidy();
+  // Moves what is in quarantine back among the events, under new numbers.
+  Result<std::uint64_t> release_quarantine();
+  // The next event's number will be greater than `number`: of a journal that came back from a
+  // backup, whose later numbers the ledger has seen already.
+  Result<void> skip_to(EventNumber number);
+  // Every page and every event.
+  Result<void> verify();
+
+  const Counts& counts() const noexcept { return counts_; }
+  // Drawn when the journal was made: the ledger tells journals apart by it.
+  std::uint64_t id() const noexcept { return id_; }
+
+ private:
+  explicit JournalFile(Options options) : options_(std::move(options)) {}
+
+  Result<void> prepare();
+  Result<void> make_tables();
+  Result<void> rewrite_log();
+  Result<void> remove_after(EventNumber durable);
+  Result<void> count();
+  Result<void> read_oldest();
+  Result<void> take_over(const Settled& settled, Counts& counts);
+  Result<void> still_in_place() const;
+
+  struct Seen {
+    dev_t device = 0;
+    ino_t inode = 0;
+    friend bool operator==(const Seen&, const Seen&) = default;
+  };
+  static std::optional<Seen> look(const std::string& path);
+
+  Options options_;
+  Database db_;
+  Statement insert_;
+  Statement bytes_upto_;
+  Statement delete_upto_;
+  Statement put_aside_;
+  Statement delete_one_;
+  Statement set_totals_;
+  Statement oldest_;
+  Counts counts_;
+  std::uint64_t id_ = 0;
+  bool oldest_moved_ = false;
+  std::unique_ptr<int> log_pages_ = std::make_unique<int>(0);
+  std::optional<Seen> seen_;
+  std::optional<Seen> seen_log_;
+};
+
+// What a journal holds, as its database says.
+Result<JournalFile::Counts> read_counts(Database& db);
+
+// What the journal at `path` takes of its disk.
+std::uint64_t bytes_on_disk(const std::string& path);
+
+}  // namespace weir::ledger

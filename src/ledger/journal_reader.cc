@@ -1,0 +1,61 @@
+#include "ledger/journal_reader.h"
+
+#include <utility>
+
+namespace weir::ledger {
+
+Result<JournalReader> JournalReader::open(const JournalFile::Options& options) {
+  auto db = Database::open(
+      {.path = options.path, .vfs = options.vfs, .read_only = true, .busy_ms = 1'000});
+  if (!db) return db.error();
+  JournalReader reader;
+  reader.db_ = std::move(*db);
+  return reader;
+}
+
+Result<std::vector<StoredEvent>> JournalReader::events(EventNumber seen, EventNumber upto,
+                                                       std::size_t most) {
+  auto rows = db_.prepare(
+      "SELECT number, body FROM events WHERE number > ? AND number <= ? ORDER BY number LIMIT ?");
+  if (!rows) return rows.error();
+  rows->bind(1, static_cast<std::int64_t>(seen))
+      .bind(2, static_cast<std::int64_t>(upto))
+      .bind(3, static_cast<std::int64_t>(most));
+  std::vector<StoredEvent> out;
+  for (;;) {
+    const auto row = rows->step();
+    if (!row) return row.error();
+    if (!*row) return out;
+    out.push_back({static_cast<EventNumber>(rows->number(0)), std::string(rows->bytes(1))});
+  }
+}
+
+Result<std::vector<QuarantinedEvent>> JournalReader::quarantine(EventNumber seen,
+                                                                std::size_t most) {
+  auto rows = db_.prepare(
+      "SELECT number, at, reason, body FROM quarantine WHERE number > ? ORDER BY number LIMIT ?");
+  if (!rows) return rows.error();
+  rows->bind(1, static_cast<std::int64_t>(seen)).bind(2, static_cast<std::int64_t>(most));
+  std::vector<QuarantinedEvent> out;
+  for (;;) {
+    const auto row = rows->step();
+    if (!row) return row.error();
+    if (!*row) return out;
+    out.push_back(
+        {.event = {static_cast<EventNumber>(rows->number(0)), std::string(rows->bytes(3))},
+         .at = Instant{Nanos(rows->number(1))},
+         .reason = std::string(rows->bytes(2))});
+  }
+}
+
+Result<JournalFile::Counts> JournalReader::counts() {
+  return read_counts(db_);
+}
+
+Result<std::uint64_t> JournalReader::id() {
+  auto name = db_.number("SELECT name FROM journal");
+  if (!name) return name.error();
+  return static_cast<std::uint64_t>(*name);
+}
+
+}  // namespace weir::ledger

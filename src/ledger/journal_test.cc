@@ -1,0 +1,251 @@
+#include "ledger/journal.h"
+
+#include <gtest/gtest.h>
+
+#include "ledger/journal_story.h"
+#include "testing/forgetful_disk.h"
+
+namespace weir::ledger {
+namespace {
+
+using testing::append;
+using testing::event_of;
+using testing::eventually;
+using testing::recorded;
+using testing::TemporaryFolder;
+
+class JournalOnDisk : public ::testing::Test {
+ protected:
+  Journal::Options options() { return {.folder = folder_.path()}; }
+  std::unique_ptr<Journal> open(Journal::Options options) {
+    auto opened = Journal::open(std::move(options));
+    EXPECT_TRUE(opened) << opened.error().message;
+    return std::move(*opened);
+  }
+  JournalFile::Options file() { return Journal::file_in(folder_.path()); }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(JournalOnDisk, KeepsWhatItAcknowledged) {
+  {
+    const auto journal = open(options());
+    for (std::uint64_t i = 0; i < 100; ++i) ASSERT_TRUE(append(*journal, event_of(i)));
+    EXPECT_EQ(recorded(file()).size(), 100u);
+    EXPECT_EQ(journal->status().counts.last, 100u);
+    EXPECT_EQ(journal->status().recorded, 100u);
+  }
+  const auto journal = open(options());
+  EXPECT_EQ(journal->status().counts.unsettled, 100u);
+  EXPECT_EQ(journal->status().counts.oldest, event_of(0).at);
+  ASSERT_TRUE(append(*journal, event_of(100)));
+  EXPECT_EQ(recorded(file()).size(), 101u);
+}
+
+TEST_F(JournalOnDisk, WritesWhatFollowsWithinItsTime) {
+  Journal::Options slow = options();
+  slow.within = std::chrono::milliseconds(20);
+  const auto journal = open(slow);
+  const UsageEvent event = event_of(7);
+  ASSERT_TRUE(journal->follow({&event, 1}));
+  EXPECT_TRUE(eventually([&] { return recorded(file()).contains(7); }));
+}
+
+TEST_F(JournalOnDisk, WritesWhatFollowsBeforeItEnds) {
+  Journal::Options slow = options();
+  slow.within = std::chrono::hours(1);
+  {
+    const auto journal = open(slow);
+    const UsageEvent event = event_of(7);
+    ASSERT_TRUE(journal->follow({&event, 1}));
+    EXPECT_TRUE(recorded(file()).empty());
+    EXPECT_EQ(journal->status().waiting, 1u);
+  }
+  EXPECT_TRUE(recorded(file()).contains(7));
+}
+
+TEST_F(JournalOnDisk, TellsASecondProcessWhoHasIt) {
+  const auto journal = open(options());
+  const auto second = Journal::open(options());
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ErrorCode::failed_precondition);
+  EXPECT_NE(second.error().message.find("process " + std::to_string(::getpid())), std::string::npos)
+      << second.error().message;
+}
+
+TEST_F(JournalOnDisk, RefusesAFolderThatCannotBeMade) {
+  const auto opened = Journal::open({.folder = "/proc/no-such-folder/journal"});
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, ErrorCode::invalid_argument);
+}
+
+TEST_F(JournalOnDisk, IsFullAtItsBoundAndHasRoomOnceTheLedgerHasTheEvents) {
+  Journal::Options small = options();
+  small.max_bytes = 2'000;
+  const auto journal = open(small);
+  std::uint64_t fitted = 0;
+  Result<void> answer;
+  while ((answer = append(*journal, event_of(fitted)))) ++fitted;
+  EXPECT_EQ(answer.error().code, ErrorCode::resource_exhausted);
+  EXPECT_GT(fitted, 10u);
+  EXPECT_EQ(recorded(file()).size(), fitted);
+  const UsageEvent event = event_of(99);
+  EXPECT_FALSE(journal->follow({&event, 1}));
+  EXPECT_EQ(journal->status().refused, 2u);
+  EXPECT_TRUE(journal->writable()) << "full is no fault of the disk";
+
+  journal->settled({.journal = journal->readable()->journal, .upto = fitted - 1, .at = {}});
+  EXPECT_TRUE(eventually([&] { return journal->status().counts.unsettled == 1; }));
+  EXPECT_TRUE(append(*journal, event_of(99)));
+  EXPECT_EQ(recorded(file()).size(), 2u);
+}
+
+TEST_F(JournalOnDisk, HoldsNoMoreInMemoryThanItMay) {
+  Journal::Options narrow = options();
+  narrow.max_waiting = 3;
+  narrow.within = std::chrono::hours(1);
+  const auto journal = open(narrow);
+  const UsageEvent event = event_of(1);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(journal->follow({&event, 1}));
+  EXPECT_FALSE(journal->follow({&event, 1}));
+}
+
+TEST_F(JournalOnDisk, TakesEventsOfOneDecisionTogetherOrNotAtAll) {
+  const auto journal = open(options());
+  const std::string long_text(kMaxEventBytes, 'x');
+  UsageEvent both[2] = {event_of(1), event_of(2)};
+  both[1].tenant = long_text;
+  Result<void> answer;
+  journal->append(both, [&](const Result<void>& done) { answer = done; });
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, ErrorCode::invalid_argument);
+  ASSERT_TRUE(append(*journal, event_of(3)));
+  EXPECT_EQ(recorded(file()), (std::map<std::uint64_t, int>{{3, 1}}));
+}
+
+TEST_F(JournalOnDisk, SettledEventsLeaveAndRejectedOnesArePutAside) {
+  {
+    const auto journal = open(options());
+    for (std::uint64_t i = 1; i <= 10; ++i) ASSERT_TRUE(append(*journal, event_of(i)));
+    journal->settled({.journal = journal->readable()->journal,
+                      .upto = 6,
+                      .rejected = {{3, "its tenant is gone"}},
+                      .at = testing::at_second(5)});
+    ASSERT_TRUE(eventually([&] { return journal->status().counts.settled_upto == 6; }));
+    const auto counts = journal->status().counts;
+    EXPECT_EQ(counts.settled, 5u);
+    EXPECT_EQ(counts.unsettled, 4u);
+    EXPECT_EQ(counts.quarantined, 1u);
+  }
+  auto reader = JournalReader::open(file());
+  ASSERT_TRUE(reader);
+  const auto aside = reader->quarantine(0, 10);
+  ASSERT_TRUE(aside);
+  ASSERT_EQ(aside->size(), 1u);
+  EXPECT_EQ(aside->front().event.number, 3u);
+  EXPECT_EQ(aside->front().reason, "its tenant is gone");
+  EXPECT_EQ(aside->front().at, testing::at_second(5));
+  EXPECT_EQ(aside->front().event.read()->id.lo, 3u);
+
+  auto opened = JournalFile::open(file());
+  ASSERT_TRUE(opened);
+  EXPECT_TRUE(opened->verify());
+  EXPECT_EQ(opened->release_quarantine().value(), 1u);
+  EXPECT_EQ(opened->counts().last, 11u) << "it has a new number: the old one is behind the ledger";
+  EXPECT_TRUE(opened->verify());
+  EXPECT_EQ(recorded(file()),
+            (std::map<std::uint64_t, int>{{3, 1}, {7, 1}, {8, 1}, {9, 1}, {10, 1}}));
+}
+
+TEST_F(JournalOnDisk, PassesOverNumbersThatTheLedgerHasSeen) {
+  const auto journal = open(options());
+  ASSERT_TRUE(append(*journal, event_of(1)));
+  journal->skip_to(500);
+  ASSERT_TRUE(eventually([&] { return journal->readable()->last == 500; }));
+  ASSERT_TRUE(append(*journal, event_of(2)));
+  EXPECT_EQ(journal->readable()->last, 501u);
+  EXPECT_EQ(journal->status().counts.skipped, 499u);
+}
+
+TEST_F(JournalOnDisk, WhoseFileIsTakenAwaySaysNoUntilItHasAnother) {
+  Journal::Options quick = options();
+  quick.retry = std::chrono::milliseconds(1);
+  const auto journal = open(quick);
+  ASSERT_TRUE(append(*journal, event_of(1)));
+  const auto before = journal->readable()->journal;
+  std::filesystem::rename(file().path, folder_.path() + "/aside.db");
+  std::filesystem::rename(file().path + "-wal", folder_.path() + "/aside.db-wal");
+  EXPECT_FALSE(append(*journal, event_of(2))) << "it went to a file without a name";
+  ASSERT_TRUE(eventually([&] { return journal->writable(); }));
+  ASSERT_TRUE(append(*journal, event_of(3)));
+  EXPECT_EQ(recorded(file()), (std::map<std::uint64_t, int>{{3, 1}}));
+  EXPECT_NE(journal->readable()->journal, before);
+  EXPECT_TRUE(recorded({.path = folder_.path() + "/aside.db"}).contains(1));
+}
+
+TEST_F(JournalOnDisk, TreatsForeignBytesAsDamageAndComesBackOnceTheyAreGone) {
+  {
+    std::FILE* foreign = std::fopen(file().path.c_str(), "w");
+    ASSERT_NE(foreign, nullptr);
+    for (int i = 0; i < 1'000; ++i) std::fputs("this is no journal of anything\n", foreign);
+    std::fclose(foreign);
+  }
+  Journal::Options quick = options();
+  quick.retry = std::chrono::milliseconds(1);
+  const auto journal = open(quick);
+  EXPECT_FALSE(journal->writable());
+  const auto answer = append(*journal, event_of(1));
+  ASSERT_FALSE(answer);
+  EXPECT_NE(answer.error().message.find("damaged"), std::string::npos) << answer.error().message;
+  const UsageEvent event = event_of(2);
+  EXPECT_TRUE(journal->follow({&event, 1})) << "who needs no proof may wait";
+
+  std::filesystem::remove(file().path);
+  ASSERT_TRUE(eventually([&] { return journal->writable(); }));
+  EXPECT_TRUE(append(*journal, event_of(3)));
+  EXPECT_EQ(recorded(file()), (std::map<std::uint64_t, int>{{2, 1}, {3, 1}}));
+}
+
+TEST_F(JournalOnDisk, WaitsForAnotherProgramsLockNoLongerThanItsCallersMay) {
+  Journal::Options quick = options();
+  quick.retry = std::chrono::milliseconds(1);
+  const auto journal = open(quick);
+  ASSERT_TRUE(append(*journal, event_of(1)));
+  {
+    auto other = Database::open({.path = file().path});
+    ASSERT_TRUE(other);
+    auto held = Transaction::begin(*other);
+    ASSERT_TRUE(held);
+    const auto answer = append(*journal, event_of(2));
+    ASSERT_FALSE(answer);
+    EXPECT_NE(answer.error().message.find("lock"), std::string::npos) << answer.error().message;
+    EXPECT_FALSE(journal->writable());
+  }
+  ASSERT_TRUE(eventually([&] { return journal->writable(); }));
+  EXPECT_TRUE(append(*journal, event_of(3)));
+  EXPECT_EQ(recorded(file()), (std::map<std::uint64_t, int>{{1, 1}, {3, 1}}));
+}
+
+TEST_F(JournalOnDisk, CommitsManyCallersWithOneSync) {
+  const auto journal = open(options());
+  std::atomic<int> answered{0};
+  std::vector<std::thread> callers;
+  for (std::uint64_t caller = 0; caller < 8; ++caller) {
+    callers.emplace_back([&, caller] {
+      for (std::uint64_t i = 0; i < 100; ++i) {
+        const UsageEvent event = event_of(caller * 1'000 + i);
+        journal->append({&event, 1}, [&](const Result<void>& done) {
+          if (done) ++answered;
+        });
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  ASSERT_TRUE(eventually([&] { return answered == 800; }));
+  const auto found = recorded(file());
+  EXPECT_EQ(found.size(), 800u);
+  for (const auto& [id, times] : found) EXPECT_EQ(times, 1) << id;
+}
+
+}  // namespace
+}  // namespace weir::ledger
