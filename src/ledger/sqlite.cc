@@ -72,6 +72,12 @@ Statement& Statement::bind(int at, std::string_view bytes) {
   return *this;
 }
 
+Statement& Statement::bind_text(int at, std::string_view text) {
+  sqlite3_bind_text64(handle_.get(), at, text.empty() ? "" : text.data(), text.size(),
+                      SQLITE_STATIC, SQLITE_UTF8);
+  return *this;
+}
+
 Result<bool> Statement::step() {
   const int code = sqlite3_step(handle_.get());
   if (code == SQLITE_ROW) return true;

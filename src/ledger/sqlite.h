@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "weir/result.h"
 
@@ -27,6 +28,7 @@ class Statement {
   Statement& bind(int at, std::int64_t value);
   // Not copied: `bytes` stay until the next step() is over.
   Statement& bind(int at, std::string_view bytes);
+  Statement& bind_text(int at, std::string_view text);
 
   // True: a row is there. False: done, and ready for the next bind() and step().
   Result<bool> step();

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ledger/journal_reader.h"
+#include "weir/clock.h"
+#include "weir/result.h"
+
+namespace weir::ledger {
+
+// What became of one event.
+struct Applied {
+  enum class Outcome : std::uint8_t {
+    billed,    // its units are in the ledger now
+    already,   // they were there: nothing was done
+    repeated,  // its idempotency key was billed before, for as many units: nothing was billed
+    rejected,  // it cannot be billed, ever: `reason` says why
+  };
+  Outcome outcome = Outcome::billed;
+  std::string reason;
+};
+
+// What one tenant used under one rule in one of its windows.
+struct LedgerLine {
+  std::string tenant;
+  std::string route;
+  std::string rule;
+  Instant window_start{};
+  Nanos window{0};
+  std::uint64_t events = 0;
+  std::uint64_t units = 0;
+  std::uint64_t overspent = 0;  // of the units, those beyond what the limit had left to give
+  std::uint64_t forgiven = 0;   // of these, those that are not billed
+
+  std::uint64_t billed() const noexcept { return units - forgiven; }
+};
+
+// What the ledger has of one journal.
+struct JournalBalance {
+  EventNumber last = 0;        // up to here every event was applied or rejected
+  std::uint64_t events = 0;    // billed and repeated ones
+  std::uint64_t units = 0;     // of the billed ones
+  std::uint64_t repeated = 0;  // of `events`
+  std::uint64_t rejected = 0;
+};
+
+// Who owes what: usage by tenant, route, rule and window. Events come from journals, each under a
+// number of its own.
+//
+// Guarantees:  what apply() says and what it does is one transaction: an event is billed once,
+// however
+//              often and in whichever pieces a journal tells of it, whatever breaks in between. An
+//              event counts in the window of its own time, whenever it comes.
+// Errors:      of every call: unavailable (try again later), internal (this content is refused),
+//              else what must be put right first.
+// Threads:     one at a time.
+class Ledger {
+ public:
+  virtual ~Ledger() = default;
+
+  // All zero for a journal that is not known.
+  virtual Result<JournalBalance> journal(std::uint64_t name) = 0;
+  // Applies events in their order, as one transaction. `now` is when this happens: keys and entries
+  // are forgotten by it.
+  virtual Result<std::vector<Applied>> apply(std::uint64_t journal,
+                                             std::span<const StoredEvent> events, Instant now) = 0;
+  // Passes over one event that apply() cannot take.
+  virtual Result<void> reject(std::uint64_t journal, EventNumber number,
+                              const std::string& reason) = 0;
+
+  // Ordered by tenant, route, rule and window; ends early where `each` says false.
+  virtual Result<void> lines(const std::function<bool(const LedgerLine&)>& each) = 0;
+  // Whether its sums agree with each other.
+  virtual Result<void> verify() = 0;
+
+ protected:
+  Ledger() = default;
+  Ledger(const Ledger&) = delete;
+  Ledger& operator=(const Ledger&) = delete;
+};
+
+struct LedgerOptions {
+  // An idempotency key is known for so long after the event that brought it was settled.
+  Nanos key_memory = std::chrono::hours(24 * 35);
+  // A caller repeats a request within this time. An event that may repeat what is forgotten is
+  // rejected, not billed blindly.
+  Nanos retry_window = std::chrono::hours(24);
+  // Single events are kept for so long after they were settled; the lines stay.
+  Nanos entry_memory = std::chrono::hours(24 * 90);
+};
+
+// `sqlite:PATH`, one worker's own; or `postgresql://…`, a fleet's. Made, or brought to this
+// release's format, where that is needed.
+//
+// Errors:      invalid_argument (neither of the two), failed_precondition (of a later format), else
+//              as Ledger.
+Result<std::unique_ptr<Ledger>> open_ledger(const std::string& url, LedgerOptions options = {});
+
+}  // namespace weir::ledger

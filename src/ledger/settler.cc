@@ -1,0 +1,157 @@
+#include "ledger/settler.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace weir::ledger {
+namespace {
+
+// How long an idle settler waits before it looks whether it is to end.
+constexpr Nanos kIdle = std::chrono::milliseconds(200);
+
+}  // namespace
+
+Settler::Settler(Journal& journal, Open open, Clock& clock, Options options)
+    : journal_(journal), open_(std::move(open)), clock_(clock), options_(options), thread_([this] {
+        run();
+      }) {}
+
+Settler::~Settler() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+SettlerStatus Settler::status() const {
+  std::lock_guard lock(mutex_);
+  SettlerStatus status = status_;
+  if (!status.working) status.failing_for = std::chrono::steady_clock::now() - failing_since_;
+  return status;
+}
+
+void Settler::run() {
+  for (;;) {
+    const Result<bool> result = step();
+    note(result);
+    if (result && !*result) journal_.wait_for_events(seen_, kIdle);
+    std::unique_lock lock(mutex_);
+    if (!result) {
+      wait_ = wait_ == Nanos{0} ? options_.wait : std::min(wait_ * 2, options_.max_wait);
+      // A fleet whose ledger comes back does not come back to it at one moment.
+      const auto part = static_cast<std::int64_t>(random_() % 512);
+      changed_.wait_for(lock, wait_ * (768 + part) / 1'024, [&] { return stopping_; });
+    } else {
+      wait_ = Nanos{0};
+    }
+    if (stopping_) return;
+  }
+}
+
+void Settler::note(const Result<bool>& result) {
+  std::lock_guard lock(mutex_);
+  if (!result && status_.working) failing_since_ = std::chrono::steady_clock::now();
+  status_.working = result.has_value();
+  status_.why = result ? std::string() : result.error().message;
+}
+
+Result<bool> Settler::step() {
+  const auto readable = journal_.readable();
+  if (!readable) return false;
+  if (!ledger_) {
+    auto opened = open_();
+    if (!opened) return opened.error();
+    ledger_ = std::move(*opened);
+  }
+  if (readable->journal != met_) {
+    if (auto met = meet_journal(*readable); !met) {
+      ledger_.reset();
+      return met.error();
+    }
+  }
+  if (readable->last <= seen_) return false;
+  auto reader =
+      JournalReader::open(Journal::file_in(journal_.options().folder, journal_.options().vfs));
+  if (!reader) return reader.error();
+  const auto name = reader->id();
+  if (!name) return name.error();
+  if (*name != met_) return false;  // another lies there now: readable() will say so
+  const std::size_t most = seen_ < single_ ? 1 : options_.batch;
+  const auto events = reader->events(seen_, readable->last, most);
+  if (!events) return events.error();
+  if (events->empty()) {
+    seen_ = readable->last;  // numbers that were passed over
+    return false;
+  }
+  return settle(*events);
+}
+
+// Numbers that the ledger has of a journal are never given again, not even by one that came back
+// from a backup.
+Result<void> Settler::meet_journal(const Journal::Readable& readable) {
+  const auto balance = ledger_->journal(readable.journal);
+  if (!balance) return balance.error();
+  if (balance->last > readable.last) journal_.skip_to(balance->last);
+  met_ = readable.journal;
+  seen_ = readable.settled_upto;
+  single_ = 0;
+  refusals_ = 0;
+  return {};
+}
+
+Result<bool> Settler::settle(std::span<const StoredEvent> events) {
+  const auto applied = ledger_->apply(met_, events, clock_.now());
+  if (!applied) {
+    // Whatever went wrong, the next try has a session of its own.
+    ledger_.reset();
+    if (applied.error().code == ErrorCode::internal) return refused(events, applied.error());
+    return applied.error();
+  }
+  hand_over(events, *applied);
+  return true;
+}
+
+// The content of one of these events is refused: alone, it shows itself.
+Result<bool> Settler::refused(std::span<const StoredEvent> events, const Error& error) {
+  if (events.size() > 1) {
+    single_ = events.back().number;
+    refusals_ = 0;
+    return true;
+  }
+  if (++refusals_ < options_.tries) return error;
+  auto opened = open_();
+  if (!opened) return opened.error();
+  ledger_ = std::move(*opened);
+  const EventNumber number = events.front().number;
+  const auto balance = ledger_->journal(met_);
+  if (!balance) return balance.error();
+  // It is in the ledger after all: what failed was only the word of it.
+  if (balance->last >= number) return true;
+  if (auto done = ledger_->reject(met_, number, error.message); !done) return done.error();
+  hand_over(events, {{Applied::Outcome::rejected, error.message}});
+  return true;
+}
+
+void Settler::hand_over(std::span<const StoredEvent> events, const std::vector<Applied>& applied) {
+  Settled settled{
+      .journal = met_, .upto = events.back().number, .rejected = {}, .at = clock_.now()};
+  std::uint64_t repeated = 0;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    if (applied[i].outcome == Applied::Outcome::rejected)
+      settled.rejected.push_back({events[i].number, applied[i].reason});
+    if (applied[i].outcome == Applied::Outcome::repeated) ++repeated;
+  }
+  refusals_ = 0;
+  seen_ = settled.upto;
+  {
+    std::lock_guard lock(mutex_);
+    status_.settled += events.size() - settled.rejected.size();
+    status_.repeated += repeated;
+    status_.rejected += settled.rejected.size();
+  }
+  journal_.settled(std::move(settled));
+}
+
+}  // namespace weir::ledger

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "ledger/journal.h"
+#include "ledger/ledger.h"
+#include "weir/clock.h"
+
+namespace weir::ledger {
+
+struct SettlerStatus {
+  bool working = true;
+  std::string why;             // not working: what the ledger or the journal said
+  Nanos failing_for{0};        // not working: since when
+  std::uint64_t settled = 0;   // events, by this process
+  std::uint64_t repeated = 0;  // of these, those whose idempotency key was billed before
+  std::uint64_t rejected = 0;  // events put aside
+};
+
+// Brings a journal's events into the ledger, in their order, in the background: again and again
+// until the ledger took them, with growing waits while it does not. An event that the ledger can
+// never take is put aside with the reason, and holds up nobody.
+//
+// Guarantees:  each event is billed once, wherever this process or the ledger stops; none leaves
+//              the journal before the ledger confirmed it.
+// Threads:     one of its own; status() from any.
+class Settler {
+ public:
+  // Opens the ledger; asked again after it failed.
+  using Open = std::function<Result<std::unique_ptr<Ledger>>()>;
+  struct Options {
+    std::size_t batch = 2'000;                    // events a transaction
+    Nanos wait = std::chrono::milliseconds(100);  // after the first failure; doubles
+    Nanos max_wait = std::chrono::seconds(5);
+    // Refusals of one event's content before it is put aside.
+    int tries = 3;
+  };
+  // `journal` and `clock` outlive this.
+  Settler(Journal& journal, Open open, Clock& clock, Options options);
+  Settler(Journal& journal, Open open, Clock& clock)
+      : Settler(journal, std::move(open), clock, Options{}) {}
+  ~Settler();
+  Settler(const Settler&) = delete;
+  Settler& operator=(const Settler&) = delete;
+
+  SettlerStatus status() const;
+
+ private:
+  void run();
+  // True: something was settled, and there may be more.
+  Result<bool> step();
+  Result<void> meet_journal(const Journal::Readable& readable);
+  Result<bool> settle(std::span<const StoredEvent> events);
+  Result<bool> refused(std::span<const StoredEvent> events, const Error& error);
+  void hand_over(std::span<const StoredEvent> events, const std::vector<Applied>& applied);
+  void note(const Result<bool>& result);
+
+  Journal& journal_;
+  const Open open_;
+  Clock& clock_;
+  const Options options_;
+
+  // The thread's own.
+  std::unique_ptr<Ledger> ledger_;
+  std::uint64_t met_ = 0;   // the journal that seen_ is of
+  EventNumber seen_ = 0;    // handed to the ledger and confirmed
+  EventNumber single_ = 0;  // up to here one event at a time: one of them is refused
+  int refusals_ = 0;        // of the event behind seen_
+  Nanos wait_{0};
+  std::mt19937_64 random_{std::random_device{}()};
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  bool stopping_ = false;
+  SettlerStatus status_;
+  MonoTime failing_since_{};
+
+  std::thread thread_;  // last: it uses the rest
+};
+
+}  // namespace weir::ledger

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+
+#include "ledger/ledger.h"
+#include "ledger/sql.h"
+
+namespace weir::ledger {
+
+// A ledger in a database. docs/internals/journal.md has its tables.
+class SqlLedger final : public Ledger {
+ public:
+  // Makes the tables, or brings them to this release's format.
+  static Result<std::unique_ptr<SqlLedger>> open(std::unique_ptr<SqlSession> session,
+                                                 LedgerOptions options);
+
+  Result<JournalBalance> journal(std::uint64_t name) override;
+  Result<std::vector<Applied>> apply(std::uint64_t journal, std::span<const StoredEvent> events,
+                                     Instant now) override;
+  Result<void> reject(std::uint64_t journal, EventNumber number,
+                      const std::string& reason) override;
+  Result<void> lines(const std::function<bool(const LedgerLine&)>& each) override;
+  Result<void> verify() override;
+
+ private:
+  // Lines that one transaction adds to, in one order for everybody: no two workers wait for each
+  // other.
+  using LineKey = std::tuple<std::string, std::string, std::string, std::int64_t, std::int64_t>;
+  struct Added {
+    std::int64_t events = 0, units = 0, overspent = 0, forgiven = 0;
+  };
+  struct Batch {
+    std::int64_t journal = 0;
+    std::int64_t now = 0;
+    JournalBalance balance;
+    std::int64_t keys_forgotten_before = 0;
+    std::map<LineKey, Added> lines;
+  };
+
+  SqlLedger(std::unique_ptr<SqlSession> session, LedgerOptions options)
+      : session_(std::move(session)), options_(options) {}
+
+  Result<void> migrate();
+  Result<void> apply_all(std::uint64_t journal, std::span<const StoredEvent> events, Instant now,
+                         std::vector<Applied>& out);
+  Result<Applied> apply_one(Batch& batch, const StoredEvent& stored);
+  Result<Applied> seen_before(const Batch& batch, const StoredEvent& stored);
+  // Empty: the key is new. Otherwise what it makes of the event.
+  Result<std::optional<Applied>> by_key(const Batch& batch, const UsageEvent& event);
+  Result<void> write(const Batch& batch);
+  Result<void> write_rejection(std::int64_t journal, EventNumber number, const std::string& reason);
+  Result<void> forget(std::int64_t journal, Instant now);
+
+  std::unique_ptr<SqlSession> session_;
+  LedgerOptions options_;
+};
+
+}  // namespace weir::ledger
