@@ -2,6 +2,9 @@
 
 // Everything a user of the library needs. docs/coding/library.md begins with ten lines of it.
 
+#include "weir/breaker.h"
+#include "weir/breaker_call.h"
+#include "weir/breaker_registry.h"
 #include "weir/clock.h"
 #include "weir/decision.h"
 #include "weir/guard.h"

@@ -2,18 +2,12 @@
 
 #include <algorithm>
 
+#include "breaker/backoff.h"
+
 namespace weir::breaker {
 namespace {
 
 constexpr std::uint32_t kAllKeys = 0x10000;
-
-// splitmix64: jitter needs to differ between workers, not to be unguessable.
-std::uint64_t next_random(std::uint64_t& state) {
-  std::uint64_t z = (state += 0x9e3779b97f4a7c15);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
 
 }  // namespace
 
@@ -153,17 +147,9 @@ ProbeBreaker::Change ProbeBreaker::open_locked(MonoTime now) {
 }
 
 void ProbeBreaker::draw_cooldown_locked(MonoTime now) {
-  Nanos wait = config_.cooldown;
-  for (std::uint32_t i = 0; i < attempt_ && wait < config_.max_cooldown; ++i) wait *= 2;
-  wait = std::min(wait, config_.max_cooldown);
+  const Nanos wait = doubled(config_.cooldown, attempt_, config_.max_cooldown);
   ++attempt_;
-  // Uniform in wait * (1 +- jitter), in whole nanoseconds.
-  const Nanos spread = wait * config_.jitter_percent / 100;
-  if (spread > Nanos::zero()) {
-    const auto width = static_cast<std::uint64_t>(spread.count()) * 2 + 1;
-    wait += Nanos(static_cast<std::int64_t>(next_random(random_) % width)) - spread;
-  }
-  event_at_ = now + wait;
+  event_at_ = now + jittered(wait, config_.jitter_percent, random_);
 }
 
 void ProbeBreaker::set_step_locked(std::uint32_t step, MonoTime now) {

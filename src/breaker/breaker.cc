@@ -1,0 +1,74 @@
+#include "weir/breaker.h"
+
+#include "breaker/breaker_core.h"
+
+namespace weir {
+
+// A permit's gate is its breaker's core: Breaker::make() makes no other.
+void Permit::report(const CallVerdict& verdict) noexcept {
+  if (gate_ == nullptr) return;
+  static_cast<BreakerCore*>(gate_)->report(*this, verdict);
+  gate_ = nullptr;
+}
+
+void Permit::report(const CallVerdict& verdict, MonoTime now) noexcept {
+  if (gate_ == nullptr) return;
+  static_cast<BreakerCore*>(gate_)->report(*this, verdict, now);
+  gate_ = nullptr;
+}
+
+void Permit::release() noexcept {
+  static_cast<BreakerCore*>(gate_)->release(*this);
+}
+
+Breaker::Breaker(std::shared_ptr<BreakerCore> core) noexcept
+    : gate_(core.get()), core_(std::move(core)) {}
+
+Result<Breaker> Breaker::make(std::string name, const BreakerConfig& config,
+                              BreakerOptions options) {
+  std::string faults;
+  for (const ConfigFault& fault : check_breaker_config(config))
+    faults += (faults.empty() ? "" : "\n") + ("breaker " + name + ": " + fault.text());
+  if (!faults.empty()) return Error{ErrorCode::invalid_argument, std::move(faults)};
+  return Breaker(std::make_shared<BreakerCore>(std::move(name), config, std::move(options)));
+}
+
+Admission Breaker::admit_slow(MonoTime now, AdmitOptions options) noexcept {
+  return core_->admit(now, options);
+}
+
+void Breaker::poll() {
+  core_->poll(gate_->now());
+}
+void Breaker::poll(MonoTime now) {
+  core_->poll(now);
+}
+void Breaker::set_mode(BreakerMode mode) {
+  core_->set_mode(mode);
+}
+void Breaker::trip(std::optional<Nanos> wait) {
+  core_->trip(wait);
+}
+void Breaker::close() {
+  core_->close();
+}
+Result<void> Breaker::configure(const BreakerConfig& config) {
+  return core_->configure(config);
+}
+std::string_view Breaker::name() const noexcept {
+  return core_->name();
+}
+BreakerState Breaker::state() const noexcept {
+  return core_->state();
+}
+BreakerMode Breaker::mode() const noexcept {
+  return core_->mode();
+}
+BreakerConfig Breaker::config() const {
+  return core_->config();
+}
+BreakerSnapshot Breaker::snapshot() const {
+  return core_->snapshot(gate_->now());
+}
+
+}  // namespace weir

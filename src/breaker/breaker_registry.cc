@@ -1,0 +1,66 @@
+#include "weir/breaker_registry.h"
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+
+namespace weir {
+
+struct BreakerRegistry::Names {
+  BreakerOptions options;
+  std::size_t most;
+  mutable std::shared_mutex mutex;
+  std::map<std::string, Breaker, std::less<>> breakers;
+};
+
+BreakerRegistry::BreakerRegistry(BreakerOptions options, std::size_t most)
+    : names_(std::make_unique<Names>()) {
+  names_->options = std::move(options);
+  names_->most = most;
+}
+
+BreakerRegistry::~BreakerRegistry() = default;
+
+Result<Breaker> BreakerRegistry::put(std::string_view name, const BreakerConfig& config) {
+  std::unique_lock lock(names_->mutex);
+  const auto found = names_->breakers.find(name);
+  if (found != names_->breakers.end()) {
+    if (found->second.config() == config) return found->second;
+    const Result<void> changed = found->second.configure(config);
+    if (changed.has_value()) return found->second;
+    if (changed.error().code == ErrorCode::invalid_argument) return changed.error();
+  } else if (names_->breakers.size() >= names_->most) {
+    return Error{ErrorCode::resource_exhausted, "breaker " + std::string(name) + ": there are " +
+                                                    std::to_string(names_->most) +
+                                                    " breakers already, which is the most"};
+  }
+  Result<Breaker> made = Breaker::make(std::string(name), config, names_->options);
+  if (made.has_value()) names_->breakers.insert_or_assign(std::string(name), *made);
+  return made;
+}
+
+std::optional<Breaker> BreakerRegistry::find(std::string_view name) const {
+  std::shared_lock lock(names_->mutex);
+  const auto found = names_->breakers.find(name);
+  if (found == names_->breakers.end()) return std::nullopt;
+  return found->second;
+}
+
+bool BreakerRegistry::remove(std::string_view name) {
+  std::unique_lock lock(names_->mutex);
+  const auto found = names_->breakers.find(name);
+  if (found == names_->breakers.end()) return false;
+  names_->breakers.erase(found);
+  return true;
+}
+
+std::vector<Breaker> BreakerRegistry::all() const {
+  std::shared_lock lock(names_->mutex);
+  std::vector<Breaker> list;
+  list.reserve(names_->breakers.size());
+  for (const auto& [name, breaker] : names_->breakers) list.push_back(breaker);
+  return list;
+}
+
+}  // namespace weir

@@ -1,0 +1,41 @@
+#include "breaker/event_queue.h"
+
+namespace weir::breaker {
+
+void EventQueue::push(BreakerEvent event) {
+  if (!listener_) return;
+  std::lock_guard lock(mutex_);
+  event.seq = ++seq_;
+  if (waiting_.size() >= kMost) {
+    waiting_.pop_front();
+    ++dropped_;
+  }
+  waiting_.push_back(event);
+  pending_.store(true, std::memory_order_release);
+}
+
+void EventQueue::deliver() noexcept {
+  if (!pending_.load(std::memory_order_acquire)) return;
+  std::unique_lock lock(mutex_);
+  if (delivering_) return;  // whoever delivers takes ours along
+  delivering_ = true;
+  while (!waiting_.empty()) {
+    const BreakerEvent event = waiting_.front();
+    waiting_.pop_front();
+    lock.unlock();
+    try {
+      listener_(event);
+    } catch (...) {  // promised: what a listener throws is dropped
+    }
+    lock.lock();
+  }
+  delivering_ = false;
+  pending_.store(false, std::memory_order_release);
+}
+
+std::uint64_t EventQueue::dropped() const {
+  std::lock_guard lock(mutex_);
+  return dropped_;
+}
+
+}  // namespace weir::breaker
