@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "ledger/postgres_session.h"
 #include "ledger/sqlite_session.h"
 #include "weir/limits.h"
 
@@ -65,6 +66,8 @@ constexpr std::array kPostgresMigrations = {
 static_assert(kSqliteMigrations.size() == kPostgresMigrations.size());
 constexpr auto kFormat = static_cast<std::int64_t>(kSqliteMigrations.size());
 
+constexpr std::int64_t kMigrationLock = 0x77656972;  // "weir"
+
 std::int64_t nanos(Instant instant) {
   return instant.time_since_epoch().count();
 }
@@ -88,11 +91,14 @@ Applied rejected(std::string reason) {
 
 Result<std::unique_ptr<Ledger>> open_ledger(const std::string& url, LedgerOptions options) {
   constexpr std::string_view kSqlite = "sqlite:";
-  if (!url.starts_with(kSqlite) || url.size() == kSqlite.size()) {
+  const bool sqlite = url.starts_with(kSqlite) && url.size() > kSqlite.size();
+  const bool postgres = url.starts_with("postgresql://") || url.starts_with("postgres://");
+  if (!sqlite && !postgres) {
     return Error{ErrorCode::invalid_argument,
-                 "ledger: '" + url + "' names no ledger; allowed: sqlite:PATH"};
+                 "ledger: '" + url + "' names no ledger; allowed: sqlite:PATH, postgresql://…"};
   }
-  auto session = open_sqlite_session(url.substr(kSqlite.size()));
+  auto session =
+      sqlite ? open_sqlite_session(url.substr(kSqlite.size())) : open_postgres_session(url);
   if (!session) return session.error();
   auto ledger = SqlLedger::open(std::move(*session), options);
   if (!ledger) return ledger.error();
@@ -114,6 +120,12 @@ Result<std::unique_ptr<SqlLedger>> SqlLedger::open(std::unique_ptr<SqlSession> s
 
 Result<void> SqlLedger::migrate() {
   const bool sqlite = session_->dialect() == SqlSession::Dialect::sqlite;
+  // Workers that start together make it once. The number is this ledger's, among a database's
+  // locks.
+  if (!sqlite) {
+    auto locked = session_->run("SELECT 1 FROM pg_advisory_xact_lock($1)", {kMigrationLock});
+    if (!locked) return locked;
+  }
   bool there = false;
   const char* look = sqlite ? "SELECT 1 FROM sqlite_schema WHERE name = 'ledger'"
                             : "SELECT 1 FROM pg_catalog.pg_tables WHERE tablename = 'ledger' AND "

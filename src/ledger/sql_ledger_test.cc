@@ -23,7 +23,7 @@ INSTANTIATE_TEST_SUITE_P(Sqlite, LedgerConformance, ::testing::Values(in_a_file)
                          [](const auto&) { return std::string("File"); });
 
 TEST(OpenLedger, RefusesWhatIsNoLedger) {
-  for (const char* url : {"", "sqlite:", "/var/lib/ledger.db", "mysql://host/db"}) {
+  for (const char* url : {"", "sqlite:", "ledger.db", "mysql://host/db"}) {
     const auto opened = open_ledger(url);
     ASSERT_FALSE(opened) << url;
     EXPECT_EQ(opened.error().code, ErrorCode::invalid_argument);

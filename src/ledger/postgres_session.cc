@@ -1,0 +1,198 @@
+#include "ledger/postgres_session.h"
+
+#include <libpq-fe.h>
+
+#include <array>
+#include <cstring>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace weir::ledger {
+namespace {
+
+// Types of parameters, by their numbers in PostgreSQL's catalogue.
+constexpr Oid kBytes = 17;
+constexpr Oid kNumber = 20;
+constexpr Oid kText = 25;
+
+struct Clear {
+  void operator()(PGresult* result) const { PQclear(result); }
+};
+using ResultHandle = std::unique_ptr<PGresult, Clear>;
+
+std::array<char, 8> big_endian(std::int64_t value) {
+  std::array<char, 8> out{};
+  const auto bits = static_cast<std::uint64_t>(value);
+  for (std::size_t i = 0; i < 8; ++i) out[i] = static_cast<char>(bits >> (56 - 8 * i));
+  return out;
+}
+
+std::string one_line(const char* text) {
+  std::string out = text != nullptr ? text : "";
+  while (!out.empty() && out.back() == '\n') out.pop_back();
+  for (char& c : out) {
+    if (c == '\n') c = ' ';
+  }
+  return out;
+}
+
+// What an error means for whoever asked, by the class of its code: the content is refused, somebody
+// or something is in the way, or it must be put right first.
+ErrorCode code_of(const char* state) {
+  if (state == nullptr) return ErrorCode::unavailable;  // the connection is gone
+  const std::string_view kind(state, std::min<std::size_t>(2, std::strlen(state)));
+  if (kind == "22" || kind == "23") return ErrorCode::internal;  // data, integrity
+  // connection, transaction state, rolled back, resources, operator, system
+  for (const char* passing : {"08", "25", "40", "53", "55", "57", "58"}) {
+    if (kind == passing) return ErrorCode::unavailable;
+  }
+  return ErrorCode::failed_precondition;
+}
+
+class Row final : public SqlRow {
+ public:
+  Row(const PGresult* result, int row) : result_(result), row_(row) {}
+  // Binary, as asked for: 4 or 8 bytes, big endian.
+  std::int64_t number(int column) const override {
+    const std::string_view raw = bytes(column);
+    std::int64_t value = !raw.empty() && (raw[0] & 0x80) != 0 ? -1 : 0;
+    for (const char c : raw) value = value * 256 + static_cast<unsigned char>(c);
+    return value;
+  }
+  std::string_view bytes(int column) const override {
+    return {PQgetvalue(result_, row_, column),
+            static_cast<std::size_t>(PQgetlength(result_, row_, column))};
+  }
+
+ private:
+  const PGresult* result_;
+  int row_;
+};
+
+class PostgresSession final : public SqlSession {
+ public:
+  struct Finish {
+    void operator()(PGconn* connection) const { PQfinish(connection); }
+  };
+  using Connection = std::unique_ptr<PGconn, Finish>;
+  explicit PostgresSession(Connection connection) : connection_(std::move(connection)) {}
+
+  Dialect dialect() const override { return Dialect::postgresql; }
+
+  Result<void> run(const char* sql, std::initializer_list<SqlValue> values,
+                   const std::function<void(const SqlRow&)>& row) override {
+    auto name = prepared(sql, values);
+    if (!name) return name.error();
+    std::vector<std::array<char, 8>> numbers;
+    numbers.reserve(values.size());
+    std::vector<const char*> data;
+    std::vector<int> lengths;
+    for (const SqlValue& value : values) {
+      std::string_view raw;
+      if (const auto* number = std::get_if<std::int64_t>(&value)) {
+        numbers.push_back(big_endian(*number));
+        raw = {numbers.back().data(), 8};
+      } else if (const auto* bytes = std::get_if<std::string_view>(&value)) {
+        raw = *bytes;
+      } else {
+        raw = std::get<SqlText>(value).text;
+      }
+      data.push_back(raw.empty() ? "" : raw.data());  // a null pointer would be NULL
+      lengths.push_back(static_cast<int>(raw.size()));
+    }
+    const std::vector<int> binary(values.size(), 1);
+    const ResultHandle result(PQexecPrepared(connection_.get(), name->c_str(),
+                                             static_cast<int>(values.size()), data.data(),
+                                             lengths.data(), binary.data(), 1));
+    if (auto fine = check(result.get()); !fine) return fine;
+    for (int i = 0; row && i < PQntuples(result.get()); ++i) row(Row(result.get(), i));
+    return {};
+  }
+
+  Result<void> script(const char* sql) override {
+    const ResultHandle result(PQexec(connection_.get(), sql));
+    return check(result.get());
+  }
+  Result<void> begin() override { return script("BEGIN"); }
+  Result<void> commit() override {
+    const ResultHandle result(PQexec(connection_.get(), "COMMIT"));
+    if (auto fine = check(result.get()); !fine) return fine;
+    // Of a transaction that had failed it says so without an error.
+    if (std::string_view(PQcmdStatus(result.get())) != "COMMIT")
+      return Error{ErrorCode::unavailable, "ledger: PostgreSQL rolled the transaction back"};
+    return {};
+  }
+  void rollback() noexcept override { (void)script("ROLLBACK"); }
+
+  // What every session wants of its server.
+  Result<void> greet() {
+    // Binary results and time limits are the session's; schema and role come with the URL.
+    return script(
+        "SET client_encoding = 'UTF8'; SET synchronous_commit = on;"
+        "SET statement_timeout = '30s'; SET idle_in_transaction_session_timeout = '60s';"
+        "SET lock_timeout = '10s'");
+  }
+
+ private:
+  Result<void> check(const PGresult* result) const {
+    const ExecStatusType status = PQresultStatus(result);
+    if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK) return {};
+    const char* state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const bool gone = PQstatus(connection_.get()) != CONNECTION_OK;
+    std::string words = one_line(PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
+    if (words.empty()) words = one_line(PQerrorMessage(connection_.get()));
+    return Error{gone ? ErrorCode::unavailable : code_of(state),
+                 "ledger: PostgreSQL: " + words +
+                     (state != nullptr ? " (" + std::string(state) + ")" : std::string())};
+  }
+
+  Result<std::string> prepared(const char* sql, std::initializer_list<SqlValue> values) {
+    const auto found = statements_.find(sql);
+    if (found != statements_.end()) return found->second;
+    std::vector<Oid> types;
+    for (const SqlValue& value : values) {
+      types.push_back(std::holds_alternative<std::int64_t>(value)       ? kNumber
+                      : std::holds_alternative<std::string_view>(value) ? kBytes
+                                                                        : kText);
+    }
+    std::string name = "weir" + std::to_string(statements_.size());
+    const ResultHandle result(PQprepare(connection_.get(), name.c_str(), sql,
+                                        static_cast<int>(types.size()), types.data()));
+    if (auto fine = check(result.get()); !fine) return fine.error();
+    return statements_.emplace(sql, std::move(name)).first->second;
+  }
+
+  Connection connection_;
+  std::map<const char*, std::string> statements_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<SqlSession>> open_postgres_session(const std::string& url) {
+  // What stands behind holds before what stands in front: the URL has the last word.
+  const std::array keys = {"connect_timeout",
+                           "keepalives_idle",
+                           "keepalives_interval",
+                           "keepalives_count",
+                           "tcp_user_timeout",
+                           "application_name",
+                           "dbname",
+                           static_cast<const char*>(nullptr)};
+  const std::array values = {"5",     "5",    "3",         "3",
+                             "15000", "weir", url.c_str(), static_cast<const char*>(nullptr)};
+  PostgresSession::Connection connection(PQconnectdbParams(keys.data(), values.data(), 1));
+  if (!connection || PQstatus(connection.get()) != CONNECTION_OK) {
+    return Error{ErrorCode::unavailable,
+                 "ledger: " + one_line(connection ? PQerrorMessage(connection.get())
+                                                  : "memory is exhausted")};
+  }
+  // What a server says on its way out is no business of our standard error.
+  PQsetNoticeProcessor(
+      connection.get(), [](void*, const char*) {}, nullptr);
+  auto session = std::make_unique<PostgresSession>(std::move(connection));
+  if (auto greeted = session->greet(); !greeted) return greeted.error();
+  return std::unique_ptr<SqlSession>(std::move(session));
+}
+
+}  // namespace weir::ledger
