@@ -1,5 +1,5 @@
-// A circuit breaker's costs on the way of a call, beside the machine's own floors in the same run:
-// one clock read, one locked addition, an uncontended mutex.
+// A circuit breaker's and a concurrency limit's costs on the way of a call, beside the machine's
+// own floors in the same run: one clock read, one locked addition, an uncontended mutex.
 //
 //   breaker_bench [--quick]
 //
@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "weir/breaker.h"
+#include "weir/concurrency.h"
 
 namespace {
 
@@ -182,6 +183,23 @@ std::vector<Contestant> contestants() {
                    for (std::uint64_t i = 0; i < rounds; ++i) {
                      auto admission = open.admit();
                      keep(admission);
+                   }
+                 }});
+  all.push_back({"concurrency: acquire and release", 12,
+                 [limit = weir::Concurrency::make("upstream", {.limit = 100}).value()](
+                     std::uint64_t rounds) mutable {
+                   for (std::uint64_t i = 0; i < rounds; ++i) {
+                     auto slot = limit.try_acquire();
+                     keep(slot);
+                   }
+                 }});
+  all.push_back({"concurrency: full, refused", 0,
+                 [limit = weir::Concurrency::make("upstream", {.limit = 1}).value(),
+                  held = std::shared_ptr<weir::Slot>()](std::uint64_t rounds) mutable {
+                   if (!held) held = std::make_shared<weir::Slot>(limit.try_acquire());
+                   for (std::uint64_t i = 0; i < rounds; ++i) {
+                     auto slot = limit.try_acquire();
+                     keep(slot);
                    }
                  }});
   return all;

@@ -6,6 +6,7 @@
 #include "weir/breaker_call.h"
 #include "weir/breaker_registry.h"
 #include "weir/clock.h"
+#include "weir/concurrency.h"
 #include "weir/decision.h"
 #include "weir/guard.h"
 #include "weir/limits.h"

@@ -1,0 +1,227 @@
+#include "breaker/concurrency_core.h"
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+
+#include "base/hex.h"
+
+namespace weir {
+namespace {
+
+constexpr std::size_t kLeastId = 16;
+constexpr std::size_t kMostId = 64;
+
+bool valid_id(std::string_view id) {
+  return id.size() >= kLeastId && id.size() <= kMostId &&
+         std::all_of(id.begin(), id.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '-' || c == '_';
+         });
+}
+
+// 128 bits of the machine's own randomness: nobody guesses them.
+std::string unguessable_id() {
+  std::random_device device;
+  const auto half = [&] { return hex(std::uint64_t{device()} << 32 | device()); };
+  return half() + half();
+}
+
+// Fences go on from the process before: it gave out less than one a microsecond.
+std::uint64_t first_fence(const Clock& clock) {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(clock.now().time_since_epoch())
+          .count());
+}
+
+}  // namespace
+
+ConcurrencyCore::ConcurrencyCore(std::string name, const ConcurrencyConfig& config, Clock& clock,
+                                 std::uint64_t fence)
+    : name_(std::move(name)),
+      clock_(clock),
+      config_(config),
+      fence_(std::max(fence, first_fence(clock))) {
+  limit = config.limit;
+}
+
+LeaseRefusal ConcurrencyCore::refuse(LeaseRefusal why) noexcept {
+  refused_.fetch_add(1, std::memory_order_relaxed);
+  return why;
+}
+
+LeaseRefusal ConcurrencyCore::take_slow(std::uint32_t weight) noexcept {
+  if (weight == 0 || weight > limit.load(std::memory_order_relaxed))
+    return refuse(LeaseRefusal::never_fits);
+  {
+    std::lock_guard lock(mutex_);
+    sweep_locked(clock_.mono());
+  }
+  return take(weight) ? LeaseRefusal::none : refuse(LeaseRefusal::full);
+}
+
+LeaseRefusal ConcurrencyCore::wait(std::uint32_t weight, Nanos patience) {
+  if (weight == 0 || weight > limit.load(std::memory_order_relaxed))
+    return refuse(LeaseRefusal::never_fits);
+  const auto give_up = std::chrono::steady_clock::now() +
+                       std::clamp(patience, Nanos::zero(), Nanos(std::chrono::hours(24)));
+  std::unique_lock lock(mutex_);
+  if (waiting_.size() >= config_.max_waiting) return refuse(LeaseRefusal::queue_full);
+  Waiter me{.weight = weight};
+  const auto place = waiting_.insert(waiting_.end(), &me);
+  for (;;) {
+    mark_queue_locked();
+    sweep_locked(clock_.mono());
+    grant_locked();
+    if (me.granted) return LeaseRefusal::none;
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= give_up) break;
+    auto until = give_up;
+    if (const auto ends = leases_.next_end())
+      until = std::min(until,
+                       now + std::max(Nanos(std::chrono::milliseconds(1)), *ends - clock_.mono()));
+    me.wake.wait_until(lock, until);
+    if (me.granted) return LeaseRefusal::none;
+  }
+  waiting_.erase(place);
+  grant_locked();  // whoever stood behind us may fit
+  mark_queue_locked();
+  return refuse(LeaseRefusal::timed_out);
+}
+
+void ConcurrencyCore::hand_on() noexcept {
+  std::lock_guard lock(mutex_);
+  grant_locked();
+  mark_queue_locked();
+}
+
+void ConcurrencyCore::mark_queue_locked() noexcept {
+  if (waiting_.empty())
+    word.fetch_and(~kWaiting, std::memory_order_acq_rel);
+  else
+    word.fetch_or(kWaiting, std::memory_order_acq_rel);
+}
+
+void ConcurrencyCore::grant_locked() noexcept {
+  while (!waiting_.empty()) {
+    Waiter& first = *waiting_.front();
+    std::uint64_t held = word.load(std::memory_order_acquire);
+    do {
+      const std::uint64_t units = held & ~kWaiting;
+      if (units + first.weight > limit.load(std::memory_order_relaxed)) return;
+    } while (!word.compare_exchange_weak(held, held + first.weight, std::memory_order_acq_rel,
+                                         std::memory_order_acquire));
+    waiting_.pop_front();
+    mark_queue_locked();
+    first.granted = true;
+    first.wake.notify_one();
+  }
+}
+
+void ConcurrencyCore::give_back_locked(std::uint64_t units) noexcept {
+  if (units == 0) return;
+  word.fetch_sub(units, std::memory_order_acq_rel);
+  grant_locked();
+}
+
+void ConcurrencyCore::sweep_locked(MonoTime now) noexcept {
+  const auto swept = leases_.sweep(now);
+  expired_ += swept.leases;
+  give_back_locked(swept.units);
+}
+
+Lease ConcurrencyCore::seen_locked(std::string_view id, const breaker::LeaseTable::Held& held,
+                                   MonoTime now) const {
+  return {.id = std::string(id),
+          .fence = held.fence,
+          .weight = held.weight,
+          .expires_in = held.ends - now,
+          .held_for = now - held.since};
+}
+
+LeaseAnswer ConcurrencyCore::full_locked(MonoTime now) noexcept {
+  LeaseAnswer answer{.refusal = refuse(LeaseRefusal::full)};
+  if (const auto ends = leases_.next_end()) answer.retry_after = *ends - now;
+  return answer;
+}
+
+LeaseAnswer ConcurrencyCore::lease(const LeaseRequest& request) {
+  if (!request.id.empty() && !valid_id(request.id))
+    return {.refusal = refuse(LeaseRefusal::invalid_id)};
+  if (request.weight == 0 || request.weight > limit.load(std::memory_order_relaxed))
+    return {.refusal = refuse(LeaseRefusal::never_fits)};
+  std::lock_guard lock(mutex_);
+  const MonoTime now = clock_.mono();
+  sweep_locked(now);
+  if (const auto* held = leases_.find(request.id)) {
+    if (held->weight != request.weight) return {.refusal = refuse(LeaseRefusal::held_otherwise)};
+    LeaseAnswer again{.lease = seen_locked(request.id, *held, now)};
+    again.lease->repeated = true;
+    return again;
+  }
+  if (!take(request.weight)) return full_locked(now);
+  const std::string id = request.id.empty() ? unguessable_id() : std::string(request.id);
+  const breaker::LeaseTable::Held held{.fence = ++fence_,
+                                       .weight = request.weight,
+                                       .since = now,
+                                       .ends = now + std::min(config_.lease, config_.max_hold)};
+  leases_.add(id, held);
+  ++given_;
+  return {.lease = seen_locked(id, held, now)};
+}
+
+LeaseAnswer ConcurrencyCore::renew(std::string_view id) {
+  std::lock_guard lock(mutex_);
+  const MonoTime now = clock_.mono();
+  sweep_locked(now);
+  const auto* held = leases_.find(id);
+  if (held == nullptr) return {.refusal = refuse(LeaseRefusal::gone)};
+  const MonoTime ends = std::min(now + config_.lease, held->since + config_.max_hold);
+  if (ends > held->ends) leases_.extend(id, ends);
+  return {.lease = seen_locked(id, *held, now)};
+}
+
+bool ConcurrencyCore::release(std::string_view id) {
+  std::lock_guard lock(mutex_);
+  sweep_locked(clock_.mono());
+  const std::uint32_t units = leases_.remove(id);
+  give_back_locked(units);
+  return units != 0;
+}
+
+void ConcurrencyCore::configure(const ConcurrencyConfig& config) {
+  std::lock_guard lock(mutex_);
+  config_ = config;
+  limit.store(config.limit, std::memory_order_relaxed);
+  grant_locked();
+}
+
+ConcurrencyConfig ConcurrencyCore::config() const {
+  std::lock_guard lock(mutex_);
+  return config_;
+}
+
+ConcurrencySnapshot ConcurrencyCore::snapshot() const {
+  std::lock_guard lock(mutex_);
+  return {.name = name_,
+          .limit = config_.limit,
+          .held = word.load(std::memory_order_acquire) & ~kWaiting,
+          .leases = leases_.size(),
+          .waiting = waiting_.size(),
+          .leases_given = given_,
+          .leases_expired = expired_,
+          .refused = refused_.load(std::memory_order_relaxed)};
+}
+
+std::uint64_t ConcurrencyCore::fence() const {
+  std::lock_guard lock(mutex_);
+  return fence_;
+}
+
+bool ConcurrencyCore::idle() noexcept {
+  std::lock_guard lock(mutex_);
+  sweep_locked(clock_.mono());
+  return word.load(std::memory_order_acquire) == 0 && waiting_.empty();
+}
+
+}  // namespace weir

@@ -1,0 +1,163 @@
+#include <algorithm>
+#include <functional>
+#include <mutex>
+#include <unordered_map>
+
+#include "breaker/concurrency_core.h"
+#include "weir/concurrency.h"
+
+namespace weir {
+
+struct KeyedConcurrency::Keys {
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view key) const noexcept {
+      return std::hash<std::string_view>{}(key);
+    }
+  };
+  using Core = std::shared_ptr<ConcurrencyCore>;
+
+  // The limit of a key, made where there is none; null where there is no room for one more.
+  Core of(std::string_view key) {
+    std::lock_guard lock(mutex);
+    const auto found = cores.find(key);
+    if (found != cores.end()) return found->second;
+    if (cores.size() >= next_sweep) sweep_locked();
+    if (cores.size() >= most) {
+      ++refused;
+      return nullptr;
+    }
+    Core core = std::make_shared<ConcurrencyCore>(name, config, *clock, fence);
+    cores.emplace(std::string(key), core);
+    return core;
+  }
+  Core find(std::string_view key) {
+    std::lock_guard lock(mutex);
+    const auto found = cores.find(key);
+    return found == cores.end() ? nullptr : found->second;
+  }
+  // Forgets keys that hold nothing. Whoever holds something has its core, or the key's units are
+  // taken: what nobody else points to and is idle is nobody's.
+  void sweep_locked() {
+    for (auto at = cores.begin(); at != cores.end();) {
+      const bool forgotten = at->second.use_count() == 1 && at->second->idle();
+      if (forgotten) {
+        const ConcurrencySnapshot last = at->second->snapshot();
+        given += last.leases_given;
+        expired += last.leases_expired;
+        refused += last.refused;
+        fence = std::max(fence, at->second->fence());
+        at = cores.erase(at);
+      } else {
+        ++at;
+      }
+    }
+    // Half as many again may come before it is worth another look.
+    next_sweep = std::min(most, std::max<std::size_t>(1'024, cores.size() + cores.size() / 2));
+  }
+
+  std::string name;
+  ConcurrencyConfig config;
+  Clock* clock = nullptr;
+  std::size_t most = kMostKeys;
+  std::size_t next_sweep = 1'024;
+  mutable std::mutex mutex;
+  std::unordered_map<std::string, Core, Hash, std::equal_to<>> cores;
+  std::uint64_t given = 0;  // by keys that were forgotten, as the others
+  std::uint64_t expired = 0;
+  std::uint64_t refused = 0;
+  std::uint64_t fence = 0;  // the largest that one of them gave
+};
+
+KeyedConcurrency::KeyedConcurrency(std::unique_ptr<Keys> keys) noexcept : keys_(std::move(keys)) {}
+KeyedConcurrency::KeyedConcurrency(KeyedConcurrency&&) noexcept = default;
+KeyedConcurrency& KeyedConcurrency::operator=(KeyedConcurrency&&) noexcept = default;
+KeyedConcurrency::~KeyedConcurrency() = default;
+
+Result<KeyedConcurrency> KeyedConcurrency::make(std::string name, const ConcurrencyConfig& config,
+                                                Clock* clock, std::size_t most_keys) {
+  // The check, and its words, are those of one limit.
+  if (const Result<Concurrency> sound = Concurrency::make(name, config, clock); !sound)
+    return sound.error();
+  auto keys = std::make_unique<Keys>();
+  keys->name = std::move(name);
+  keys->config = config;
+  keys->clock = clock != nullptr ? clock : &Clock::real();
+  keys->most = most_keys;
+  keys->next_sweep = std::min<std::size_t>(most_keys, 1'024);
+  return KeyedConcurrency(std::move(keys));
+}
+
+Slot KeyedConcurrency::try_acquire(std::string_view key, std::uint32_t weight) {
+  const Keys::Core core = keys_->of(key);
+  if (!core) return Slot(LeaseRefusal::too_many_keys);
+  Slot slot = Concurrency(core).try_acquire(weight);
+  slot.keep_ = core;
+  return slot;
+}
+
+Slot KeyedConcurrency::acquire(std::string_view key, std::uint32_t weight, Nanos patience) {
+  const Keys::Core core = keys_->of(key);
+  if (!core) return Slot(LeaseRefusal::too_many_keys);
+  Slot slot = Concurrency(core).acquire(weight, patience);
+  slot.keep_ = core;
+  return slot;
+}
+
+LeaseAnswer KeyedConcurrency::lease(std::string_view key, const LeaseRequest& request) {
+  const Keys::Core core = keys_->of(key);
+  if (!core) return {.refusal = LeaseRefusal::too_many_keys};
+  return core->lease(request);
+}
+
+LeaseAnswer KeyedConcurrency::renew(std::string_view key, std::string_view id) {
+  const Keys::Core core = keys_->find(key);
+  if (!core) return {.refusal = LeaseRefusal::gone};
+  return core->renew(id);
+}
+
+bool KeyedConcurrency::release(std::string_view key, std::string_view id) {
+  const Keys::Core core = keys_->find(key);
+  return core && core->release(id);
+}
+
+Result<void> KeyedConcurrency::configure(const ConcurrencyConfig& config) {
+  if (const Result<Concurrency> sound = Concurrency::make(keys_->name, config, keys_->clock);
+      !sound)
+    return sound.error();
+  std::lock_guard lock(keys_->mutex);
+  keys_->config = config;
+  for (const auto& [key, core] : keys_->cores) core->configure(config);
+  return {};
+}
+
+ConcurrencyConfig KeyedConcurrency::config() const {
+  std::lock_guard lock(keys_->mutex);
+  return keys_->config;
+}
+
+ConcurrencySnapshot KeyedConcurrency::snapshot() const {
+  std::lock_guard lock(keys_->mutex);
+  ConcurrencySnapshot sum{.name = keys_->name,
+                          .limit = keys_->config.limit,
+                          .leases_given = keys_->given,
+                          .leases_expired = keys_->expired,
+                          .refused = keys_->refused};
+  for (const auto& [key, core] : keys_->cores) {
+    const ConcurrencySnapshot one = core->snapshot();
+    sum.held += one.held;
+    sum.leases += one.leases;
+    sum.waiting += one.waiting;
+    sum.leases_given += one.leases_given;
+    sum.leases_expired += one.leases_expired;
+    sum.refused += one.refused;
+  }
+  return sum;
+}
+
+std::size_t KeyedConcurrency::keys() const {
+  std::lock_guard lock(keys_->mutex);
+  return keys_->cores.size();
+}
+
+}  // namespace weir
