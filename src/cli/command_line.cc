@@ -145,6 +145,14 @@ void CommandLine::add_serve() {
       ->type_name("DOORS");
   serve_verb->add_option("--store", serve.store, kStoreHelp)->type_name("URL");
   serve_verb
+      ->add_option("--store-prefix", serve.store_prefix,
+                   "What keys in the store begin with, instead of the policy's")
+      ->type_name("TEXT");
+  serve_verb
+      ->add_option("--state", serve.state,
+                   "Folder for what is known of the fleet, instead of the policy's")
+      ->type_name("DIR");
+  serve_verb
       ->add_option("--protects", serve.protects,
                    "What Envoy-style domains protect that do not say themselves")
       ->type_name("WORD");
@@ -201,6 +209,33 @@ void CommandLine::add_drill() {
       ->type_name("N");
   drill_verb->add_option("--report", drill.report, "Write a page and its figures there")
       ->type_name("DIR");
+  drill_verb
+      ->add_option("--store", drill.store,
+                   "A Redis that is there already, used under a prefix of the drill's own")
+      ->type_name("URL");
+  const auto option = [this](const char* name, std::string& to, const char* help,
+                             const char* type) {
+    drill_verb->add_option(name, to, help)->type_name(type);
+  };
+  option("--target", drill.target, "Instead of a policy: the address of somebody's API", "URL");
+  option("--proxy-store", drill.proxy_store, "Its store, before which the drill stands: host:port",
+         "ADDR");
+  option("--listen", drill.listen,
+         "Where the app is to look for its store; 127.0.0.1:16379 where not given", "ADDR");
+  option("--limit", drill.limit, "Its limit, as in '100 per minute'", "TEXT");
+  option("--key", drill.key, "What it counts by: header:NAME, query:NAME or cookie:NAME", "SOURCE");
+  option("--keys", drill.keys, "Keys that it knows, one a line; else they are made up", "FILE");
+  option("--method", drill.method, "GET where not given", "WORD");
+  drill_verb->add_option("--header", drill.headers, "A header of every call, as in 'Name: value'")
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
+  option("--body", drill.body, "Body of every call", "TEXT");
+  option("--timeout", drill.timeout, "How long a call waits for its answer; 15s where not given",
+         "TIME");
+  option("--wait", drill.wait, "How long the app may take to be there; 30s where not given",
+         "TIME");
+  option("--expect", drill.expect, "What it is to do without its store: open, closed or limits",
+         "WORD");
   drill_verb->add_flag("--list", drill.list, "Name the scenarios");
   drill_verb->add_flag("--json", drill.json, "One JSON object a scenario");
 }

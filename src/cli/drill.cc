@@ -2,14 +2,18 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <optional>
 
+#include "cli/drill_target.h"
 #include "cli/number.h"
 #include "drill/run/drill.h"
 #include "drill/run/in_words.h"
 #include "drill/scenario/scenario.h"
+#include "drill/target/target_drill.h"
 #include "render/text.h"
 
 namespace weir::cli {
@@ -19,6 +23,8 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMostRate = 10'000;
 constexpr std::uint64_t kMostClients = 10'000;
+constexpr std::uint64_t kMostTargetRate = 1'000;
+constexpr const char* kUsualListen = "127.0.0.1:16379";
 constexpr const char* kDefaultScenario = "failover-11s";
 
 ExitCode list(Environment& environment, bool json) {
@@ -40,28 +46,22 @@ ExitCode list(Environment& environment, bool json) {
   return ExitCode::as_asked;
 }
 
-// Returns what is wrong with the words, if anything.
-std::optional<std::string> read(const DrillCommand& command, drill::DrillOptions& options,
-                                std::vector<drill::Scenario>& scenarios) {
-  options.policy = command.policy;
-  if (!command.rate.empty()) {
-    const auto rate = parse_number(command.rate);
-    if (!rate || *rate == 0 || *rate > kMostRate) {
-      return "--rate is '" + command.rate + "'; it must be a whole number from 1 to " +
-             std::to_string(kMostRate);
-    }
-    options.rate = static_cast<double>(*rate);
+// Reads a number of at most `most` into `to`; returns what is wrong with it, if anything.
+template <class Number>
+std::optional<std::string> read_number(const char* name, const std::string& given,
+                                       std::uint64_t most, Number& to) {
+  if (given.empty()) return std::nullopt;
+  const auto number = parse_number(given);
+  if (!number || *number == 0 || *number > most) {
+    return std::string(name) + " is '" + given + "'; it must be a whole number from 1 to " +
+           std::to_string(most);
   }
-  if (!command.clients.empty()) {
-    const auto clients = parse_number(command.clients);
-    if (!clients || *clients == 0 || *clients > kMostClients) {
-      return "--clients is '" + command.clients + "'; it must be a whole number from 1 to " +
-             std::to_string(kMostClients);
-    }
-    options.clients = static_cast<std::uint32_t>(*clients);
-  }
-  std::vector<std::string> names = command.scenarios;
-  if (names.empty()) names.emplace_back(kDefaultScenario);
+  to = static_cast<Number>(*number);
+  return std::nullopt;
+}
+
+std::optional<std::string> read_scenarios(std::vector<std::string> names,
+                                          std::vector<drill::Scenario>& scenarios) {
   for (const std::string& name : names) {
     if (const drill::Scenario* shipped = drill::shipped_scenario(name)) {
       scenarios.push_back(*shipped);
@@ -93,18 +93,11 @@ std::optional<std::string> write_page(const std::string& folder, const drill::Dr
   return std::nullopt;
 }
 
-}  // namespace
+using RunOne = std::function<Result<drill::DrillReport>(const drill::Scenario& scenario)>;
 
-ExitCode drill(Environment& environment, const DrillCommand& command) {
-  if (command.list) return list(environment, command.json);
-  if (command.policy.empty()) {
-    return fail(environment, ExitCode::usage, "POLICY is required; see weir drill --help");
-  }
-  drill::DrillOptions options;
-  std::vector<drill::Scenario> scenarios;
-  if (const auto fault = read(command, options, scenarios)) {
-    return fail(environment, ExitCode::usage, *fault);
-  }
+// Runs one scenario after another, and tells of each when it is over.
+ExitCode run_all(Environment& environment, const DrillCommand& command,
+                 const std::vector<drill::Scenario>& scenarios, const RunOne& run_one) {
   std::error_code fault;
   if (!command.report.empty()) {
     fs::create_directories(command.report, fault);
@@ -114,10 +107,9 @@ ExitCode drill(Environment& environment, const DrillCommand& command) {
           "--report is '" + command.report + "'; it must be a folder that can be written to");
     }
   }
-  options.weir_program = fs::read_symlink("/proc/self/exe", fault).string();
   ExitCode code = ExitCode::as_asked;
   for (const drill::Scenario& scenario : scenarios) {
-    const auto report = drill::run_drill(options, scenario, progress_on(environment));
+    const auto report = run_one(scenario);
     if (environment.colours) environment.err << "\r\033[K" << std::flush;
     if (!report) {
       const bool wrong = report.error().code == ErrorCode::invalid_argument;
@@ -134,6 +126,67 @@ ExitCode drill(Environment& environment, const DrillCommand& command) {
     if (!report->good()) code = ExitCode::answered_no;
   }
   return code;
+}
+
+ExitCode drill_policy(Environment& environment, const DrillCommand& command) {
+  drill::DrillOptions options;
+  options.policy = command.policy;
+  options.store = command.store;
+  std::vector<drill::Scenario> scenarios;
+  auto names = command.scenarios;
+  if (names.empty()) names.emplace_back(kDefaultScenario);
+  for (auto fault : {read_number("--rate", command.rate, kMostRate, options.rate),
+                     read_number("--clients", command.clients, kMostClients, options.clients),
+                     read_scenarios(names, scenarios)}) {
+    if (fault) return fail(environment, ExitCode::usage, *fault);
+  }
+  std::error_code fault;
+  options.weir_program = fs::read_symlink("/proc/self/exe", fault).string();
+  const drill::OnPhase progress = progress_on(environment);
+  return run_all(environment, command, scenarios, [&](const drill::Scenario& scenario) {
+    return drill::run_drill(options, scenario, progress);
+  });
+}
+
+ExitCode drill_target(Environment& environment, const DrillCommand& command) {
+  drill::TargetOptions options;
+  std::vector<drill::Scenario> scenarios;
+  // The policy's place is a scenario's where there is no policy.
+  std::vector<std::string> names = command.scenarios;
+  if (!command.policy.empty()) names.insert(names.begin(), command.policy);
+  if (names.empty()) names = {"down", "blackhole"};
+  for (auto fault : {read_target(command, options),
+                     read_number("--rate", command.rate, kMostTargetRate, options.rate),
+                     read_scenarios(names, scenarios)}) {
+    if (fault) return fail(environment, ExitCode::usage, *fault);
+  }
+  auto opened = drill::TargetDrill::open(command.proxy_store,
+                                         command.listen.empty() ? kUsualListen : command.listen,
+                                         std::move(options));
+  if (!opened) {
+    const bool wrong = opened.error().code == ErrorCode::invalid_argument;
+    return fail(environment, wrong ? ExitCode::usage : ExitCode::undecided,
+                "--proxy-store, --listen: " + opened.error().message);
+  }
+  environment.err << "weir: the app's store must be " << (*opened)->listen() << ", which leads to "
+                  << command.proxy_store << std::endl;
+  const drill::OnPhase progress = progress_on(environment);
+  return run_all(environment, command, scenarios, [&](const drill::Scenario& scenario) {
+    return (*opened)->run(scenario, progress);
+  });
+}
+
+}  // namespace
+
+ExitCode drill(Environment& environment, const DrillCommand& command) {
+  if (command.list) return list(environment, command.json);
+  if (const auto fault = mixed_up(command)) return fail(environment, ExitCode::usage, *fault);
+  if (!command.target.empty()) return drill_target(environment, command);
+  if (command.policy.empty()) {
+    return fail(environment, ExitCode::usage,
+                "POLICY is required, or --target; see weir drill --help");
+  }
+  return drill_policy(environment, command);
 }
 
 }  // namespace weir::cli

@@ -14,6 +14,20 @@ struct DrillCommand {
   std::string rate;
   std::string clients;
   std::string report;  // directory
+  std::string store;
+  // Instead of a policy: somebody's API.
+  std::string target;
+  std::string proxy_store;
+  std::string listen;
+  std::string limit;
+  std::string key;
+  std::string keys;  // file
+  std::string method;
+  std::vector<std::string> headers;
+  std::string body;
+  std::string timeout;
+  std::string wait;
+  std::string expect;
   bool list = false;
   bool json = false;
 };

@@ -13,6 +13,13 @@ namespace {
 
 constexpr std::uint64_t kMaxLanes = 256;
 
+// As a policy file's `prefix`; empty is "not given".
+bool is_key_prefix(std::string_view text) {
+  constexpr std::string_view kGood =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:/";
+  return text.size() <= 64 && text.find_first_not_of(kGood) == text.npos;
+}
+
 // Returns what is wrong with the words about TLS, if anything.
 std::optional<std::string> read_tls(const ServeCommand& command, server::ServeTls& tls) {
   tls.cert_file = command.tls_cert;
@@ -66,6 +73,12 @@ std::optional<std::string> read(const ServeCommand& command, server::ServeOption
   address(command.grpc, options.grpc);
   address(command.admin, options.admin);
   options.admin_token_file = command.admin_token_file;
+  options.state_folder = command.state;
+  if (!is_key_prefix(command.store_prefix)) {
+    return "--store-prefix is '" + command.store_prefix +
+           "'; it must be 1 to 64 letters, digits, and any of \"_-.:/\"";
+  }
+  options.store_prefix = command.store_prefix;
   if (auto fault = read_protects(command.protects, options.protects)) return fault;
   if (auto fault = read_tls(command, options.tls)) return fault;
   if (!command.lanes.empty()) {

@@ -10,6 +10,8 @@ namespace weir::cli {
 struct ServeCommand {
   std::string policy = "weir.yaml";
   std::string store;
+  std::string store_prefix;
+  std::string state;
   std::string protects;
   std::string http;
   std::string grpc;

@@ -27,6 +27,10 @@ struct ServeOptions {
   std::string policy_path;
   // Overrides the file's store (--store, WEIR_STORE). Absent: as the file says.
   std::optional<std::string> store_url;
+  // What the store's keys begin with, and the folder where this worker keeps what it knows of its
+  // fleet (--store-prefix, --state). Empty: as the file says.
+  std::string store_prefix;
+  std::string state_folder;
   // What Envoy-style domains protect that do not say themselves (--protects).
   std::optional<Protects> protects;
   std::string http = "0.0.0.0:8080";

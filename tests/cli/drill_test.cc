@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "program.h"
+#include "testing/redis_server.h"
 
 namespace weir::cli_tests {
 namespace {
@@ -81,6 +82,73 @@ phases:
   const Outcome outcome = drill({"weir.yaml", "cut.yaml"});
   EXPECT_EQ(outcome.exit_code, 1) << outcome.out << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("FAILED  the store decides again within"));
+}
+
+TEST_F(Drill, UndoesWhateverItDoesToTheServer) {
+  folder.write("acts.yaml", R"(
+phases:
+  - {name: before, for: 1s}
+  - {name: readonly, for: 500ms, server: readonly}
+  - {name: writable, for: 2s, server: writable}
+  - {name: full, for: 500ms, server: full}
+  - {name: freed, for: 2s, server: freed}
+  - {name: loading, for: 500ms, server: loading}
+  - {name: loaded, for: 2s, server: loaded}
+  - {name: ahead, for: 1s, clock: 30m}
+  - {name: after, for: 2s, clock: 0s}
+)");
+  const Outcome outcome = drill({"weir.yaml", "acts.yaml", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  const auto report = nlohmann::json::parse(outcome.out);
+  for (const auto& phase : report["phases"]) {
+    const std::string name = phase["phase"];
+    const bool away = name == "readonly" || name == "full" || name == "loading";
+    if (away) {
+      EXPECT_GT(phase["routes"][0]["refused"].get<int>(), 0) << name;
+    }
+    EXPECT_EQ(phase["calm"].get<bool>(), !away && name != "ahead") << name;
+    if (name != "ahead") continue;
+    EXPECT_EQ(phase["routes"][0]["refused"], 0) << "a clock that jumps is no outage";
+    EXPECT_GT(phase["routes"][0]["rungs"]["store"].get<int>(), 0);
+  }
+}
+
+TEST_F(Drill, OnAStoreThatIsThereItTouchesNothingThatIsSomebodys) {
+  testing::RedisServer redis;
+  redis.execute({"SET", "weir:somebodys", "1"});
+  std::string policy = kPolicy;
+  policy.replace(policy.find("{of: 1, index: 0}"), 17, "{state: live-state}");
+  folder.write("live.yaml", policy);
+  folder.write("short.yaml", R"(
+phases:
+  - {name: before, for: 1s}
+  - {name: gone, for: 1s, server: kill}
+  - {name: after, for: 5s, server: start}
+)");
+  const std::string url = "redis://127.0.0.1:" + std::to_string(redis.port()) + "/0";
+  const Outcome outcome = drill({"live.yaml", "short.yaml", "--store", url, "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  const auto report = nlohmann::json::parse(outcome.out);
+  EXPECT_GT(report["phases"][1]["routes"][0]["refused"].get<int>(), 0);
+  EXPECT_EQ(redis.execute({"PING"}), "+PONG\r\n") << "nobody killed it";
+  EXPECT_EQ(redis.execute({"GET", "weir:somebodys"}), "$1\r\n1\r\n");
+  const std::string left = redis.execute(
+      {"EVAL",
+       "local n = 0 for _, k in ipairs(redis.call('KEYS', '*')) do if string.find(k, "
+       "'weir%-drill%-') == nil and k ~= 'weir:somebodys' then n = n + 1 end end return n",
+       "0"});
+  EXPECT_EQ(left, ":0\r\n") << "every key is under the drill's prefix";
+  EXPECT_GT(redis.execute({"DBSIZE"}).size(), 4U);
+  EXPECT_FALSE(std::filesystem::exists(folder.path() + "/live-state"));
+
+  EXPECT_THAT(drill({"live.yaml", "readonly", "--store", url}).err,
+              HasSubstr("changes the server itself"));
+  for (const char* other :
+       {"memory:", "rediss://127.0.0.1:1", "redis+cluster://127.0.0.1:1", "x"}) {
+    const Outcome refused = drill({"live.yaml", "short.yaml", "--store", other});
+    EXPECT_EQ(refused.exit_code, 2) << other;
+    EXPECT_THAT(refused.err, HasSubstr("redis://HOST")) << other;
+  }
 }
 
 TEST_F(Drill, SaysWhatItCannotDo) {

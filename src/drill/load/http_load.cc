@@ -1,5 +1,6 @@
 #include "drill/load/http_load.h"
 
+#include <algorithm>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -13,6 +14,8 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
+
+#include "drill/proxy/endpoint.h"
 
 namespace weir::drill {
 namespace {
@@ -35,11 +38,13 @@ class HttpLoad::Impl {
  public:
   explicit Impl(Options options) : options_(std::move(options)), timer_(io_) {}
 
-  void run(const Next& next, const OnOutcome& on_outcome) {
+  Result<void> run(const Next& next, const OnOutcome& on_outcome) {
+    const auto target = endpoint_of(options_.address);
+    if (!target) return target.error();
+    target_ = *target;
     next_ = &next;
     on_outcome_ = &on_outcome;
-    lines_.clear();
-    for (std::uint32_t i = 0; i < options_.connections; ++i) {
+    for (std::uint32_t i = 0; i < std::min(options_.connections, kMostConnections); ++i) {
       lines_.push_back(std::make_unique<Line>(*this));
       idle_.push_back(lines_.back().get());
     }
@@ -49,6 +54,7 @@ class HttpLoad::Impl {
     io_.run();
     lines_.clear();
     idle_.clear();
+    return {};
   }
 
  private:
@@ -59,47 +65,67 @@ class HttpLoad::Impl {
     void begin(Call given) {
       call = std::move(given);
       sent = now();
+      late = false;
       ++turn;
       patience.expires_at(ticks(sent + load.options_.patience));
       patience.async_wait([this, of = turn](const error_code& fault) {
-        if (!fault && of == turn) close();
+        if (fault || of != turn) return;
+        late = true;
+        close();
       });
-      if (socket.is_open()) return write();
-      socket.async_connect({asio::ip::make_address(load.options_.host), load.options_.port},
-                           [this](const error_code& fault) {
-                             if (fault) return end(0, {});
-                             error_code ignored;
-                             socket.set_option(Tcp::no_delay(true), ignored);
-                             write();
-                           });
+      reused = socket.is_open();
+      if (reused) return write();
+      connect();
+    }
+
+    void connect() {
+      socket.async_connect(load.target_, [this](const error_code& fault) {
+        if (fault) return fail(fault);
+        error_code ignored;
+        socket.set_option(Tcp::no_delay(true), ignored);
+        write();
+      });
     }
 
     void write() {
-      bytes = "POST " + load.options_.target + " HTTP/1.1\r\nHost: " + load.options_.host +
-              "\r\nContent-Type: application/json\r\nContent-Length: " +
-              std::to_string(call.body.size()) + "\r\n\r\n" + call.body;
-      asio::async_write(socket, asio::buffer(bytes), [this](const error_code& fault, std::size_t) {
-        if (fault) return end(0, {});
-        read();
-      });
+      asio::async_write(socket, asio::buffer(call.request),
+                        [this](const error_code& fault, std::size_t) {
+                          if (fault) return fail(fault);
+                          read();
+                        });
     }
 
     void read() {
       answer.emplace();
       answer->body_limit(1U << 20U);
       http::async_read(socket, buffer, *answer, [this](const error_code& fault, std::size_t) {
-        if (fault) return end(0, {});
+        if (fault) return fail(fault);
         const auto& message = answer->get();
         const auto rung = message["Weir-Rung"];
         const bool again = message.keep_alive();
-        end(static_cast<int>(message.result_int()), {rung.data(), rung.size()}, again);
+        end(HttpOutcome::End::answered, static_cast<int>(message.result_int()),
+            {rung.data(), rung.size()}, again);
       });
     }
 
-    void end(int status, std::string_view rung, bool again = false) {
+    void fail(const error_code& fault) {
+      if (late) return end(HttpOutcome::End::timed_out);
+      const bool said_nothing = !answer || !answer->got_some();
+      answer.reset();
+      if (reused && said_nothing) {
+        reused = false;
+        close();
+        return connect();
+      }
+      end(fault == asio::error::connection_refused ? HttpOutcome::End::refused
+                                                   : HttpOutcome::End::cut);
+    }
+
+    void end(HttpOutcome::End how, int status = 0, std::string_view rung = {}, bool again = false) {
       ++turn;
       patience.cancel();
-      (*load.on_outcome_)({call.tag, call.due, sent, now(), status, rung});
+      (*load.on_outcome_)({call.tag, call.due, sent, now(), how, status, rung});
+      answer.reset();
       if (!again) close();
       load.freed(*this);
     }
@@ -115,10 +141,11 @@ class HttpLoad::Impl {
     asio::steady_timer patience;
     boost::beast::flat_buffer buffer;
     std::optional<http::response_parser<http::string_body>> answer;
-    std::string bytes;
     Call call;
     MonoTime sent{};
     std::uint64_t turn = 0;  // counts beginnings and ends: a timer is of one call
+    bool reused = false;     // the connection was there before the call
+    bool late = false;
   };
 
   void arm() {
@@ -155,6 +182,7 @@ class HttpLoad::Impl {
   }
 
   const Options options_;
+  Tcp::endpoint target_;
   asio::io_context io_{1};
   asio::steady_timer timer_;
   const Next* next_ = nullptr;
@@ -169,8 +197,8 @@ class HttpLoad::Impl {
 HttpLoad::HttpLoad(Options options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 HttpLoad::~HttpLoad() = default;
 
-void HttpLoad::run(const Next& next, const OnOutcome& on_outcome) {
-  impl_->run(next, on_outcome);
+Result<void> HttpLoad::run(const Next& next, const OnOutcome& on_outcome) {
+  return impl_->run(next, on_outcome);
 }
 
 }  // namespace weir::drill

@@ -6,29 +6,39 @@
 #include <string>
 
 #include "weir/clock.h"
+#include "weir/result.h"
 
 namespace weir::drill {
 
 // How one call went, as its client saw it.
 struct HttpOutcome {
+  enum class End : std::uint8_t {
+    answered,
+    timed_out,  // no whole answer in time
+    refused,    // nobody listens
+    cut,        // the connection ended before the answer did
+  };
+
   std::uint64_t tag = 0;
-  MonoTime due{};         // when it was to begin; waiting for a connection counts as waiting
-  MonoTime sent{};        // when it did
-  MonoTime answered{};    // when its answer was whole, or it was given up
+  MonoTime due{};       // when it was to begin; waiting for a connection counts as waiting
+  MonoTime sent{};      // when it did
+  MonoTime answered{};  // when its answer was whole, or it was given up
+  End end = End::answered;
   int status = 0;         // 0: no answer
   std::string_view rung;  // what Weir-Rung says; empty: the store
 };
 
 // Makes calls to one HTTP/1.1 server, each on time whatever becomes of the others: nothing is
-// hidden by a server that makes its clients wait.
+// hidden by a server that makes its clients wait. A connection that the server closed while it was
+// idle is no fault of the call that finds out: it is made once more, on a new one.
 //
 // Threads:     one of its own; outcomes are told there.
 class HttpLoad {
  public:
+  static constexpr std::uint32_t kMostConnections = 2'000;
+
   struct Options {
-    std::string host = "127.0.0.1";
-    std::uint16_t port = 0;
-    std::string target = "/v1/check";
+    std::string address;  // host:port
     std::uint32_t connections = 64;
     Nanos patience{std::chrono::seconds(5)};  // for one answer; then its connection is cut
   };
@@ -36,7 +46,7 @@ class HttpLoad {
   struct Call {
     MonoTime due{};
     std::uint64_t tag = 0;
-    std::string body;
+    std::string request;  // head and body, as they are sent
   };
   // False: there is none any more.
   using Next = std::function<bool(Call& call)>;
@@ -48,7 +58,9 @@ class HttpLoad {
   HttpLoad& operator=(const HttpLoad&) = delete;
 
   // Runs in the calling thread until there are no more calls and every one has its outcome.
-  void run(const Next& next, const OnOutcome& on_outcome);
+  //
+  // Errors:      invalid_argument, unavailable: the address.
+  Result<void> run(const Next& next, const OnOutcome& on_outcome);
 
  private:
   class Impl;

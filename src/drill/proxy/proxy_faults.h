@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "weir/clock.h"
 
@@ -33,8 +34,9 @@ struct ProxyFaults {
   Flow replies = Flow::pass;
   Nanos request_delay{0};
   Nanos reply_delay{0};
-  Nanos jitter{0};         // up to so much more, each way; order is kept
-  Nanos between_bytes{0};  // not 0: replies come one byte at a time, so far apart
+  Nanos jitter{0};                          // up to so much more, each way; order is kept
+  Nanos between_bytes{0};                   // not 0: replies come one byte at a time, so far apart
+  std::optional<std::uint64_t> reply_rate;  // bytes of replies a second, of each connection
   Cut cut = Cut::never;
   std::uint32_t percent = 100;  // of the pieces that could be dropped or cut, so many are
 

@@ -70,6 +70,7 @@ WayFaults WayFaults::of(const ProxyFaults& faults, bool replies) {
   if (replies) {
     way.cut = faults.cut;
     way.between_bytes = faults.between_bytes;
+    way.bytes_per_second = faults.reply_rate;
   }
   return way;
 }

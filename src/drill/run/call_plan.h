@@ -1,48 +1,70 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <queue>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "drill/load/http_load.h"
+#include "drill/run/tally.h"
 #include "drill/scenario/scenario.h"
 #include "policy/model.h"
 
 namespace weir::drill {
 
-// Who asks what, and when: a steady stream for each route that has limits, of clients of which the
-// first is hostile.
+// Who asks what, and when: clients of each kind on each route, each at a pace of its own.
 class CallPlan {
  public:
-  CallPlan(const policy::Model& model, const Scenario& scenario, double rate, std::uint32_t clients,
-           std::uint64_t seed);
+  struct Options {
+    std::size_t routes = 1;
+    std::uint32_t clients =
+        12;                   // of each route; the first is hostile, then one of each kind in turn
+    double rate = 50;         // calls a second of each route, of all its clients together
+    double hostility = 20;    // so many times as often as another does the hostile one ask
+    bool all_steady = false;  // but for the hostile one
+    std::uint64_t seed = 1;
+  };
+  // The request of a client, head and body.
+  using Request =
+      std::function<std::string(std::size_t route, std::uint32_t client, std::size_t phase)>;
 
-  const std::vector<const policy::Route*>& routes() const noexcept { return routes_; }
-  void begin(MonoTime at) { begin_ = next_ = at; }
+  CallPlan(const Scenario& scenario, const Options& options, Request request);
+
+  void begin(MonoTime at);
   // See HttpLoad::Next.
   bool next(HttpLoad::Call& call);
+  // Of those that were turned away some come back.
+  void take(const HttpOutcome& outcome);
 
-  static std::size_t route_of(std::uint64_t tag) noexcept { return tag >> 32U; }
-  static std::uint32_t client_of(std::uint64_t tag) noexcept {
-    return static_cast<std::uint32_t>(tag);
-  }
+  ClientKind kind_of(std::uint32_t client) const noexcept;
+  static std::size_t route_of(std::uint64_t tag) noexcept { return tag >> 40U; }
+  static std::uint32_t client_of(std::uint64_t tag) noexcept { return tag & 0xffff'ffffU; }
 
  private:
-  static constexpr std::uint32_t kHostility = 20;
+  static constexpr std::uint32_t kBurst = 8;
+  static constexpr std::uint32_t kRetries = 2;
 
-  std::string body_of(std::size_t route, std::uint32_t client) const;
-  std::uint32_t load_percent_at(Nanos passed) const;
+  struct Due {
+    MonoTime at{};
+    std::uint64_t tag = 0;
+    std::uint32_t left = 1;  // of a burst
+    bool operator>(const Due& other) const noexcept { return at > other.at; }
+  };
+
+  static std::uint32_t attempt_of(std::uint64_t tag) noexcept { return tag >> 32U & 0xffU; }
+  std::size_t phase_at(MonoTime at) const;
+  void follow(Due due);
 
   const Scenario& scenario_;
-  const double rate_;  // of all routes together
-  const std::uint32_t clients_;
-  std::vector<const policy::Route*> routes_;
-  std::vector<std::vector<std::string>> bodies_;  // [route][client]
+  const Options options_;
+  const Request request_;
   std::mt19937_64 random_;
   MonoTime begin_{};
-  MonoTime next_{};
-  std::size_t turn_ = 0;
+  MonoTime end_{};
+  MonoTime last_{};
+  std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
 };
 
 // What client number `client` gives for a source.

@@ -51,10 +51,15 @@ void forget_child(pid_t pid) {
 }  // namespace
 
 Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& words,
-                                         const std::string& folder, const std::string& log) {
+                                         const std::string& folder, const std::string& log,
+                                         const std::vector<std::string>& more) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
+  std::vector<char*> variables;  // the first of a name counts
+  for (const std::string& each : more) variables.push_back(const_cast<char*>(each.c_str()));
+  for (char** each = environ; *each != nullptr; ++each) variables.push_back(*each);
+  variables.push_back(nullptr);
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
@@ -71,7 +76,7 @@ Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& words,
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   pid_t pid = -1;
   const int fault =
-      ::posix_spawnp(&pid, arguments[0], &files, &attributes, arguments.data(), environ);
+      ::posix_spawnp(&pid, arguments[0], &files, &attributes, arguments.data(), variables.data());
   posix_spawn_file_actions_destroy(&files);
   posix_spawnattr_destroy(&attributes);
   if (fault != 0) {

@@ -14,11 +14,13 @@ namespace weir::drill {
 // A program that was started here, and ends here.
 class ChildProcess {
  public:
-  // Starts it in `folder` with its output, both kinds, in the file `log`.
+  // Starts it in `folder` with its output, both kinds, in the file `log`; `more` stands in its
+  // environment besides ours, each as NAME=VALUE.
   //
   // Errors:      unavailable, where there is no such program or no process to be had.
   static Result<ChildProcess> start(const std::vector<std::string>& words,
-                                    const std::string& folder, const std::string& log);
+                                    const std::string& folder, const std::string& log,
+                                    const std::vector<std::string>& more = {});
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess& operator=(ChildProcess&& other) noexcept;
   ~ChildProcess();  // SIGKILL, if it still runs

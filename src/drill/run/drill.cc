@@ -2,15 +2,17 @@
 
 #include <algorithm>
 #include <charconv>
-#include <thread>
+#include <chrono>
+#include <optional>
 
-#include "breaker/probe_breaker.h"
 #include "drill/run/bound_check.h"
 #include "drill/run/call_plan.h"
 #include "drill/run/in_words.h"
+#include "drill/run/recorder.h"
 #include "drill/run/rig.h"
 #include "policy/model.h"
 #include "policy/store_url.h"
+#include "render/text.h"
 #include "weir/policy.h"
 
 namespace weir::drill {
@@ -37,135 +39,65 @@ std::uint64_t sample_of(const std::string& metrics, const std::string& start) {
   return value;
 }
 
+// Calls /v1/check of the policy's routes.
+class CheckCalls {
+ public:
+  explicit CheckCalls(const policy::Model& model) {
+    for (const policy::Route& route : model.routes) {
+      if (!route.rules.empty()) routes_.push_back(&route);
+    }
+  }
+
+  const std::vector<const policy::Route*>& routes() const noexcept { return routes_; }
+
+  std::string operator()(std::size_t route, std::uint32_t client, std::size_t) const {
+    std::string body = "{\"route\":";
+    render::append_json_string(body, routes_[route]->name);
+    body += ",\"descriptors\":{";
+    for (const policy::Source& source : routes_[route]->sources) {
+      if (!body.ends_with('{')) body += ',';
+      render::append_json_string(body, source.text);
+      body += ':';
+      render::append_json_string(body, value_of(source.text, client));
+    }
+    body += "}}";
+    return "POST /v1/check HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+           "Content-Length: " +
+           std::to_string(body.size()) + "\r\n\r\n" + body;
+  }
+
+ private:
+  std::vector<const policy::Route*> routes_;
+};
+
 class Run {
  public:
-  Run(const DrillOptions& options, const Scenario& scenario, const policy::Model& model,
-      const OnPhase& on_phase)
-      : model_(model),
-        on_phase_(on_phase),
-        plan_(model, scenario, options.rate, options.clients, options.seed) {
+  Run(const DrillOptions& options, const Scenario& scenario, const policy::Model& model)
+      : model_(model), calls_(model) {
     report_.scenario = scenario;
-    for (const policy::Route* route : plan_.routes()) report_.routes.push_back(route->name);
-    report_.tallies.assign(scenario.phases.size(), std::vector<Tally>(report_.routes.size()));
-    report_.moments.resize(static_cast<std::size_t>(scenario.length() / DrillReport::kMoment) + 1);
-    admissions_.resize(report_.routes.size());
+    report_.subject = options.policy;
+    for (const policy::Route* route : calls_.routes()) report_.routes.push_back(route->name);
+    plan_.emplace(report_.scenario,
+                  CallPlan::Options{.routes = report_.routes.size(),
+                                    .clients = options.clients,
+                                    .rate = options.rate,
+                                    .seed = options.seed},
+                  calls_);
+    recorder_.emplace(report_, *plan_);
   }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
 
   bool has_routes() const noexcept { return !report_.routes.empty(); }
 
-  Result<DrillReport> run(Rig& rig) {
-    wall_offset_ = Clock::real().now().time_since_epoch() - Clock::real().mono().time_since_epoch();
-    begin_ = Clock::real().mono() + 50ms;
-    plan_.begin(begin_);
-    HttpLoad load({.port = rig.http_port()});
-    std::thread caller([&] {
-      load.run([this](HttpLoad::Call& call) { return plan_.next(call); },
-               [this](const HttpOutcome& outcome) { take(outcome); });
-    });
-    const Result<void> acted = act_out(rig);
-    caller.join();
-    if (!acted) return acted.error();
+  Result<DrillReport> run(Rig& rig, const OnPhase& on_phase) {
+    const HttpLoad::Options load{.address = "127.0.0.1:" + std::to_string(rig.http_port())};
+    if (auto ran = recorder_->run(rig, load, on_phase); !ran) return ran.error();
     conclude(rig);
     return std::move(report_);
   }
 
  private:
-  // Does to the store what the scenario says, when it says so.
-  Result<void> act_out(Rig& rig) {
-    MonoTime at = begin_;
-    for (const Phase& phase : report_.scenario.phases) {
-      std::this_thread::sleep_until(
-          std::chrono::time_point_cast<std::chrono::steady_clock::duration>(at));
-      if (on_phase_) on_phase_(phase, at - begin_, report_.scenario.length());
-      rig.proxy().set(phase.faults);
-      if (phase.reset) rig.proxy().reset_connections();
-      if (auto acted = rig.act(phase.server); !acted) return acted;
-      const MonoTime end = at + phase.length;
-      if (phase.flap > Nanos::zero()) flap(rig, phase, at, end);
-      at = end;
-    }
-    std::this_thread::sleep_until(
-        std::chrono::time_point_cast<std::chrono::steady_clock::duration>(at));
-    rig.proxy().set({});
-    return {};
-  }
-
-  void flap(Rig& rig, const Phase& phase, MonoTime at, MonoTime end) {
-    for (bool fault = false; (at += phase.flap) < end; fault = !fault) {
-      std::this_thread::sleep_until(
-          std::chrono::time_point_cast<std::chrono::steady_clock::duration>(at));
-      rig.proxy().set(fault ? phase.faults : ProxyFaults{});
-      if (fault && phase.reset) rig.proxy().reset_connections();
-    }
-  }
-
-  std::size_t phase_at(Nanos passed) const {
-    const auto& phases = report_.scenario.phases;
-    for (std::size_t i = 0; i < phases.size(); ++i) {
-      if (passed < phases[i].length) return i;
-      passed -= phases[i].length;
-    }
-    return phases.size() - 1;
-  }
-
-  Instant wall(MonoTime at) const { return Instant{at.time_since_epoch() + wall_offset_}; }
-
-  // In the caller's thread, alone until it has ended.
-  void take(const HttpOutcome& outcome) {
-    const Nanos passed = outcome.due - begin_;
-    const Nanos waited = outcome.answered - outcome.due;
-    const std::size_t route = CallPlan::route_of(outcome.tag);
-    Tally& tally = report_.tallies[phase_at(passed)][route];
-    const auto place = static_cast<std::size_t>(passed / DrillReport::kMoment);
-    DrillReport::Moment& moment = report_.moments[std::min(place, report_.moments.size() - 1)];
-    ++tally.calls;
-    tally.latency.add(waited);
-    moment.slowest = std::max(moment.slowest, waited);
-    const std::string rung(outcome.rung.empty() ? "store" : outcome.rung);
-    const bool degraded = outcome.status != 429 ? rung != "store" : rung == "share";
-    switch (outcome.status) {
-      case 200:
-        ++tally.allowed;
-        ++moment.allowed;
-        admissions_[route].push_back({.client = CallPlan::client_of(outcome.tag),
-                                      .sent = wall(outcome.sent),
-                                      .answered = wall(outcome.answered)});
-        break;
-      case 429:
-        ++tally.limited;
-        ++moment.limited;
-        break;
-      case 503:
-        ++tally.refused;
-        ++moment.refused;
-        break;
-      case 0:
-        ++tally.unanswered;
-        ++moment.failed;
-        return;
-      default:
-        ++tally.other;
-        ++moment.failed;
-        return;
-    }
-    ++tally.rungs[rung];
-    if (degraded) ++moment.degraded;
-  }
-
-  // When the last fault ended.
-  std::optional<Nanos> calm_from() const {
-    Nanos at{0};
-    std::optional<Nanos> from;
-    bool was_calm = true;
-    for (const Phase& phase : report_.scenario.phases) {
-      if (phase.is_calm() && !was_calm) from = at;
-      if (!phase.is_calm()) from.reset();
-      was_calm = phase.is_calm();
-      at += phase.length;
-    }
-    return from;
-  }
-
   // The end of the last moment in which more than a stray answer was not the store's: a busy
   // machine misses a deadline now and then.
   Nanos last_degraded() const {
@@ -178,16 +110,16 @@ class Run {
   }
 
   void conclude(Rig& rig) {
-    for (std::size_t i = 0; i < plan_.routes().size(); ++i) {
-      for (BoundCheck& check :
-           check_bounds(model_, *plan_.routes()[i], admissions_[i], report_.scenario)) {
+    for (std::size_t i = 0; i < calls_.routes().size(); ++i) {
+      for (BoundCheck& check : check_bounds(model_, *calls_.routes()[i], recorder_->admissions()[i],
+                                            report_.scenario)) {
         report_.bounds.push_back(std::move(check));
       }
     }
     const std::string metrics = rig.metrics();
     report_.breaker_openings =
         sample_of(metrics, "weir_breaker_transitions_total{shard=\"0\",to=\"open\"}");
-    if (const auto from = calm_from()) {
+    if (const auto from = calm_from(report_.scenario)) {
       // Where it was still degraded at the end nobody knows how long it would have been.
       const Nanos end = report_.scenario.length();
       const Nanos last = last_degraded();
@@ -203,17 +135,16 @@ class Run {
   void expect(bool ended) {
     Tally all;
     Tally first;
-    Tally worst;
     for (std::size_t i = 0; i < report_.tallies.size(); ++i) {
       Tally of_phase;
-      for (const Tally& tally : report_.tallies[i]) of_phase.add(tally);
+      for (const RouteTally& tally : report_.tallies[i]) of_phase.add(tally.all);
       all.add(of_phase);
       if (i == 0) first = of_phase;
     }
-    add("every call is answered", all.unanswered == 0,
-        std::to_string(all.unanswered) + " of " + std::to_string(all.calls) + " were not");
-    add("every answer is 200, 429 or 503", all.other == 0,
-        std::to_string(all.other) + " of " + std::to_string(all.calls) + " were not");
+    add("every call is answered", all.unanswered() == 0,
+        std::to_string(all.unanswered()) + " of " + std::to_string(all.calls) + " were not");
+    add("every answer is 200, 429 or 503", all.errors + all.other == 0,
+        std::to_string(all.errors + all.other) + " of " + std::to_string(all.calls) + " were not");
     add("at most one in a hundred is refused before the faults", first.refused * 100 <= first.calls,
         std::to_string(first.refused) + " of " + std::to_string(first.calls) + " were");
     const Nanos patience = model_.store.deadline + kNoise;
@@ -248,26 +179,33 @@ class Run {
   }
 
   const policy::Model& model_;
-  const OnPhase& on_phase_;
-  CallPlan plan_;
+  const CheckCalls calls_;
   DrillReport report_;
-  std::vector<std::vector<Admission>> admissions_;  // [route]
-  MonoTime begin_{};
-  Nanos wall_offset_{0};
+  std::optional<CallPlan> plan_;
+  std::optional<Recorder> recorder_;
 };
 
-}  // namespace
-
-void Tally::add(const Tally& more) {
-  calls += more.calls;
-  allowed += more.allowed;
-  limited += more.limited;
-  refused += more.refused;
-  other += more.other;
-  unanswered += more.unanswered;
-  for (const auto& [rung, count] : more.rungs) rungs[rung] += count;
-  latency.merge(more.latency);
+// The store that is to be used, where one was named.
+Result<std::optional<policy::StoreUrl>> store_of(const DrillOptions& options,
+                                                 const Scenario& scenario) {
+  if (options.store.empty()) return std::optional<policy::StoreUrl>();
+  auto url = policy::parse_store_url(options.store);
+  if (!url || url->kind != policy::StoreKind::redis || url->tls) {
+    return Error{ErrorCode::invalid_argument,
+                 "--store is '" + policy::redacted(options.store) +
+                     "'; it must be redis://HOST[:PORT][/DB]: a drill stands between Weir and one "
+                     "server, and passes on what both say"};
+  }
+  if (scenario.needs_own_server()) {
+    return Error{ErrorCode::invalid_argument,
+                 "scenario " + scenario.name +
+                     " changes the server itself; it is for a server of the drill's own, without "
+                     "--store"};
+  }
+  return std::optional(std::move(*url));
 }
+
+}  // namespace
 
 bool DrillReport::good() const noexcept {
   return std::all_of(expectations.begin(), expectations.end(),
@@ -281,14 +219,20 @@ Result<DrillReport> run_drill(const DrillOptions& options, const Scenario& scena
   // Any server will do for what is looked at here; the rig names its own.
   Result<Policy> policy = loaded->with_store("redis://127.0.0.1:6379/0");
   if (!policy) return std::move(policy).error();
-  Run run(options, scenario, policy->model(), on_phase);
+  Run run(options, scenario, policy->model());
   if (!run.has_routes()) {
     return Error{ErrorCode::invalid_argument,
                  options.policy + ": has no route with limits; there is nothing to drill"};
   }
-  auto rig = Rig::start({.policy = options.policy, .weir_program = options.weir_program});
+  const auto store = store_of(options, scenario);
+  if (!store) return store.error();
+  auto rig = Rig::start({.policy = options.policy,
+                         .weir_program = options.weir_program,
+                         .has_state = !policy->model().store.workers.state.empty(),
+                         .moves_clock = scenario.moves_clock(),
+                         .store = *store});
   if (!rig) return std::move(rig).error();
-  return run.run(**rig);
+  return run.run(**rig, on_phase);
 }
 
 }  // namespace weir::drill

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "drill/load/histogram.h"
+#include "drill/run/tally.h"
 #include "drill/scenario/scenario.h"
 #include "weir/clock.h"
 #include "weir/result.h"
@@ -21,20 +21,16 @@ struct DrillOptions {
   double rate = 50;            // calls a second, of each route
   std::uint32_t clients = 12;  // of each route; the first asks twenty times as often as another
   std::uint64_t seed = 1;
+  // A Redis that is there already, redis://…; empty: one is started. Only keys of a prefix of the
+  // drill's own are touched there.
+  std::string store;
 };
 
-// How the calls of some stretch went.
-struct Tally {
-  std::uint64_t calls = 0;
-  std::uint64_t allowed = 0;
-  std::uint64_t limited = 0;
-  std::uint64_t refused = 0;
-  std::uint64_t other = 0;                     // any other status
-  std::uint64_t unanswered = 0;                // no answer at all
-  std::map<std::string, std::uint64_t> rungs;  // of those answered with a verdict
-  Histogram latency;                           // from when the call was due
-
-  void add(const Tally& more);
+// How the calls to one route went: all, and those of each kind of client.
+struct RouteTally {
+  Tally all;
+  std::array<Tally, kClientKinds> kinds;
+  const Tally& of(ClientKind kind) const { return kinds[static_cast<std::size_t>(kind)]; }
 };
 
 // One counter's rule against what it may admit.
@@ -55,21 +51,25 @@ struct Expectation {
 
 struct DrillReport {
   Scenario scenario;
+  std::string subject;  // what was drilled: the policy's path, or the address of the API
   std::vector<std::string> routes;
-  std::vector<std::vector<Tally>> tallies;  // [phase][route]
+  std::vector<std::vector<RouteTally>> tallies;  // [phase][route]
   // Calls a tenth of a second, of all routes, by verdict, and the longest wait.
   struct Moment {
     std::uint32_t allowed = 0, limited = 0, refused = 0, failed = 0, degraded = 0;
+    std::map<std::string, std::uint32_t> rungs;
     Nanos slowest{0};
   };
   std::vector<Moment> moments;
   static constexpr Nanos kMoment{std::chrono::milliseconds(100)};
 
+  // What an API of somebody's turned out to do in each phase, in words; of Weir's own: none.
+  std::vector<std::string> findings;
   std::vector<BoundCheck> bounds;
   bool came_back = false;         // the store decided at the end
   std::optional<Nanos> recovery;  // from the end of the faults until the store decided again
-  std::uint64_t breaker_openings = 0;
-  std::size_t log_lines = 0;
+  std::optional<std::uint64_t> breaker_openings;  // of Weir
+  std::optional<std::size_t> log_lines;
   std::vector<Expectation> expectations;
   bool good() const noexcept;
 };

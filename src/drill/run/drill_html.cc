@@ -112,10 +112,10 @@ std::string table_of(const DrillReport& report, std::size_t phase) {
                     "</h3><div class=\"wide\"><table><tr><th>route<th>calls<th>allowed<th>limited"
                     "<th>refused<th>failed<th>p50<th>p99<th>p99.9<th>decided by</tr>";
   for (std::size_t r = 0; r < report.routes.size(); ++r) {
-    const Tally& tally = report.tallies[phase][r];
+    const Tally& tally = report.tallies[phase][r].all;
     out += "<tr><td>" + escaped(report.routes[r]);
-    for (const std::uint64_t n : {tally.calls, tally.allowed, tally.limited, tally.refused,
-                                  tally.other + tally.unanswered}) {
+    for (const std::uint64_t n :
+         {tally.calls, tally.allowed, tally.limited, tally.refused, tally.failed()}) {
       out += "<td class=\"n\">" + std::to_string(n);
     }
     for (const double part : {0.5, 0.99, 0.999}) {
@@ -182,8 +182,8 @@ std::string to_html(const DrillReport& report) {
               [](const DrillReport::Moment& m) { return static_cast<double>(m.degraded); });
   for (std::size_t i = 0; i < report.scenario.phases.size(); ++i) out += table_of(report, i);
   return out + "<p>weir " + std::string(kVersion) +
-         "; times that the breaker opened: " + std::to_string(report.breaker_openings) +
-         "; lines that were logged: " + std::to_string(report.log_lines) + ".</html>\n";
+         "; times that the breaker opened: " + std::to_string(report.breaker_openings.value_or(0)) +
+         "; lines that were logged: " + std::to_string(report.log_lines.value_or(0)) + ".</html>\n";
 }
 
 }  // namespace weir::drill

@@ -1,19 +1,19 @@
 #include "drill/run/rig.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <poll.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
+#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <random>
+#include <string_view>
 #include <thread>
+#include <vector>
 
-#include "drill/load/connect.h"
+#include "base/hex.h"
+#include "drill/run/exchange.h"
 
 namespace weir::drill {
 namespace {
@@ -22,44 +22,6 @@ using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 
 constexpr Nanos kStartPatience = 15s;
-
-std::string loopback(std::uint16_t port) {
-  return "127.0.0.1:" + std::to_string(port);
-}
-
-// A port of 127.0.0.1 that was free a moment ago; 0 where there is none.
-std::uint16_t free_port() {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  auto* const any = reinterpret_cast<sockaddr*>(&address);
-  const bool bound = fd >= 0 && ::bind(fd, any, size) == 0 && ::getsockname(fd, any, &size) == 0;
-  if (fd >= 0) ::close(fd);
-  return bound ? ntohs(address.sin_port) : std::uint16_t{0};
-}
-
-// Sends, and takes what comes until the peer closes, it ends in `end`, or patience ends.
-std::string exchange(const std::string& address, const std::string& text, std::string_view end) {
-  const Result<int> connected = connect_to(address, 1s);
-  if (!connected) return {};
-  const int fd = *connected;
-  std::string answer;
-  std::array<char, 64 * 1024> block;
-  const MonoTime until = Clock::real().mono() + 2s;
-  if (::send(fd, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size())) {
-    while (Clock::real().mono() < until && (end.empty() || !answer.ends_with(end))) {
-      pollfd waiting{fd, POLLIN, 0};
-      if (::poll(&waiting, 1, 100) <= 0) continue;
-      const ssize_t count = ::recv(fd, block.data(), block.size(), 0);
-      if (count <= 0) break;
-      answer.append(block.data(), static_cast<std::size_t>(count));
-    }
-  }
-  ::close(fd);
-  return answer;
-}
 
 // The port of a line of the ready text, as "  http   http://127.0.0.1:8080"; 0 without one.
 std::uint16_t port_of(const std::string& text, const std::string& door) {
@@ -74,6 +36,24 @@ std::uint16_t port_of(const std::string& text, const std::string& door) {
   return port;
 }
 
+std::string url_encoded(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      out += c;
+    } else {
+      out += '%' + hex(static_cast<unsigned char>(c)).substr(14);
+    }
+  }
+  return out;
+}
+
+// Nobody else's: 64 random bits.
+std::string key_prefix() {
+  std::random_device random;
+  return "weir-drill-" + hex(std::uint64_t{random()} << 32U | random());
+}
+
 std::string last_lines(const std::string& text) {
   constexpr std::size_t kMost = 600;
   return text.size() <= kMost ? text : "…" + text.substr(text.size() - kMost);
@@ -84,11 +64,7 @@ std::string last_lines(const std::string& text) {
 Result<std::unique_ptr<Rig>> Rig::start(const Options& options) {
   std::unique_ptr<Rig> rig(new Rig(options));
   if (auto made = rig->make_folder(); !made) return made.error();
-  rig->redis_port_ = free_port();
-  if (auto started = rig->start_redis(); !started) return started.error();
-  auto proxy = FaultProxy::start({.target = loopback(rig->redis_port_)});
-  if (!proxy) return proxy.error();
-  rig->proxy_ = std::move(*proxy);
+  if (auto started = rig->start_store(); !started) return started.error();
   if (auto started = rig->start_weir(); !started) return started.error();
   return rig;
 }
@@ -111,30 +87,46 @@ Result<void> Rig::make_folder() {
   return {};
 }
 
-Result<void> Rig::start_redis() {
-  auto child =
-      ChildProcess::start({options_.redis_program, "--port", std::to_string(redis_port_), "--bind",
-                           "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", folder_},
-                          folder_, folder_ + "/redis.log");
-  if (!child) {
-    return Error{ErrorCode::unavailable, child.error().message + "; install redis-server"};
+Result<void> Rig::start_store() {
+  std::string target;
+  if (options_.store) {
+    const policy::StoreHost& host = options_.store->hosts.front();
+    target = (host.host.find(':') == std::string::npos ? host.host : "[" + host.host + "]") + ":" +
+             std::to_string(host.port);
+  } else {
+    auto redis = OwnRedis::start({.folder = folder_, .moves_clock = options_.moves_clock});
+    if (!redis) return std::move(redis).error();
+    redis_ = std::move(*redis);
+    target = loopback(redis_->port());
   }
-  redis_ = std::move(*child);
-  const MonoTime until = Clock::real().mono() + kStartPatience;
-  while (redis_->running() && Clock::real().mono() < until) {
-    if (exchange(loopback(redis_port_), "PING\r\n", "+PONG\r\n") == "+PONG\r\n") return {};
-    std::this_thread::sleep_for(20ms);
-  }
-  return Error{ErrorCode::unavailable,
-               options_.redis_program + " does not answer: " + last_lines(redis_->output())};
+  auto proxy = FaultProxy::start({.target = target});
+  if (!proxy) return std::move(proxy).error();
+  proxy_ = std::move(*proxy);
+  return {};
 }
 
 Result<void> Rig::start_weir() {
-  auto child = ChildProcess::start(
-      {options_.weir_program, "serve", fs::absolute(options_.policy).string(), "--store",
-       "redis://" + loopback(proxy_->port()) + "/0", "--http", "127.0.0.1:0", "--grpc", "off",
-       "--admin", "127.0.0.1:0", "--drain-delay", "0s"},
-      folder_, folder_ + "/weir.log");
+  std::string url = "redis://";
+  std::vector<std::string> words = {options_.weir_program, "serve",
+                                    fs::absolute(options_.policy).string()};
+  if (options_.store) {
+    const policy::StoreUrl& store = *options_.store;
+    if (!store.username.empty() || !store.password.empty()) {
+      url += url_encoded(store.username) + ":" + url_encoded(store.password) + "@";
+    }
+    words.insert(words.end(), {"--store-prefix", key_prefix()});
+  }
+  url += loopback(proxy_->port()) + "/" +
+         std::to_string(options_.store ? options_.store->database : 0);
+  if (options_.has_state) {
+    std::error_code ignored;
+    fs::create_directory(folder_ + "/state", ignored);
+    words.insert(words.end(), {"--state", folder_ + "/state"});
+  }
+  words.insert(words.end(), {"--http", "127.0.0.1:0", "--grpc", "off", "--admin", "127.0.0.1:0",
+                             "--drain-delay", "0s"});
+  // The address may hold a password: it stands in no list of processes.
+  auto child = ChildProcess::start(words, folder_, folder_ + "/weir.log", {"WEIR_STORE=" + url});
   if (!child) return child.error();
   weir_ = std::move(*child);
   const MonoTime until = Clock::real().mono() + kStartPatience;
@@ -148,23 +140,9 @@ Result<void> Rig::start_weir() {
   return Error{ErrorCode::unavailable, "weir serve does not serve: " + last_lines(weir_->output())};
 }
 
-Result<void> Rig::act(ServerAct act) {
-  if (act == ServerAct::none) return {};
-  switch (act) {
-    case ServerAct::none:
-      break;
-    case ServerAct::pause:
-      redis_->signal(SIGSTOP);
-      break;
-    case ServerAct::resume:
-      redis_->signal(SIGCONT);
-      break;
-    case ServerAct::kill:
-      redis_->kill();
-      break;
-    case ServerAct::start:
-      return start_redis();
-  }
+Result<void> Rig::act(const Phase& phase) {
+  if (redis_) return redis_->act(phase);
+  act_by_proxy(*proxy_, phase);
   return {};
 }
 

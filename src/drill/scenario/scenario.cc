@@ -21,6 +21,7 @@ using policy::Value;
 
 constexpr Nanos kLongestPhase = 1h;
 constexpr Nanos kLongestDelay = 1min;
+constexpr Nanos kFurthestClock = 24h * 366;
 constexpr std::size_t kMostPhases = 100;
 
 enum class StoreWord : std::uint8_t { well, refuse, blackhole, deaf, stall };
@@ -85,18 +86,31 @@ void read_faults(FaultList& faults, MapReader& map, Phase& phase) {
                                                   {{"pause", ServerAct::pause},
                                                    {"resume", ServerAct::resume},
                                                    {"kill", ServerAct::kill},
-                                                   {"start", ServerAct::start}})
+                                                   {"start", ServerAct::start},
+                                                   {"readonly", ServerAct::readonly},
+                                                   {"writable", ServerAct::writable},
+                                                   {"full", ServerAct::full},
+                                                   {"freed", ServerAct::freed},
+                                                   {"loading", ServerAct::loading},
+                                                   {"loaded", ServerAct::loaded}})
                        .value_or(ServerAct::none);
   }
   read_time(faults, map, "flap", 10ms, kLongestPhase, phase.flap);
+  if (map.has("capacity")) {
+    std::uint32_t percent = 0;
+    read_number(faults, map, "capacity", 10'000, percent);
+    if (percent > 0) phase.capacity_percent = percent;
+  }
 }
 
-Phase read_phase(FaultList& faults, const Value& at) {
+Phase read_phase(FaultList& faults, const Value& at, Nanos ahead) {
   MapReader map(faults, at, "a phase",
                 {"name", "for", "store", "delay", "jitter", "between_bytes", "cut", "percent",
-                 "reset", "server", "flap", "load"});
+                 "reset", "server", "flap", "load", "capacity", "clock"});
   Phase phase;
+  phase.clock_ahead = ahead;
   if (!map.is_map()) return phase;
+  read_time(faults, map, "clock", 0s, kFurthestClock, phase.clock_ahead);
   if (const auto name = map.get("name")) {
     phase.name = policy::read_text(faults, *name).value_or("");
   } else {
@@ -109,6 +123,54 @@ Phase read_phase(FaultList& faults, const Value& at) {
   read_number(faults, map, "load", 10'000, phase.load_percent);
   read_faults(faults, map, phase);
   return phase;
+}
+
+// What the act makes of a server in this state; absent where it has nothing to do there.
+std::optional<ServerState> after(ServerAct act, ServerState state) {
+  const auto from = [state](ServerState needed, ServerState to) {
+    return state == needed ? std::optional(to) : std::nullopt;
+  };
+  switch (act) {
+    case ServerAct::none:
+      return state;
+    case ServerAct::pause:
+      return from(ServerState::well, ServerState::paused);
+    case ServerAct::resume:
+      return from(ServerState::paused, ServerState::well);
+    case ServerAct::kill:
+      return state == ServerState::dead ? std::nullopt : std::optional(ServerState::dead);
+    case ServerAct::start:
+      return from(ServerState::dead, ServerState::well);
+    case ServerAct::readonly:
+      return from(ServerState::well, ServerState::readonly);
+    case ServerAct::writable:
+      return from(ServerState::readonly, ServerState::well);
+    case ServerAct::full:
+      return from(ServerState::well, ServerState::full);
+    case ServerAct::freed:
+      return from(ServerState::full, ServerState::well);
+    case ServerAct::loading:
+      return from(ServerState::well, ServerState::loading);
+    case ServerAct::loaded:
+      return from(ServerState::loading, ServerState::well);
+  }
+  return std::nullopt;
+}
+
+// What is done to a server holds until it is undone, over the phases that follow.
+void carry_on(FaultList& faults, const std::vector<Value>& nodes, std::vector<Phase>& phases) {
+  ServerState state = ServerState::well;
+  for (std::size_t i = 0; i < phases.size(); ++i) {
+    const auto next = after(phases[i].server, state);
+    if (!next) {
+      faults.add_silent(*nodes[i].node, nodes[i].path + ".server",
+                        "does not fit what was done to the server before",
+                        "pause and resume, kill and start, readonly and writable, full and freed, "
+                        "loading and loaded, each after the other");
+      return;
+    }
+    phases[i].state = state = *next;
+  }
 }
 
 Scenario read_scenario(FaultList& faults, const Value& root, const std::string& name) {
@@ -126,9 +188,13 @@ Scenario read_scenario(FaultList& faults, const Value& root, const std::string& 
     faults.add_silent(*root.node, root.path, "has no phases", "phases: a list of at least one");
     return scenario;
   }
-  for (const Value& each : policy::read_list(faults, *phases, kMostPhases, policy::Lone::refused)) {
-    scenario.phases.push_back(read_phase(faults, each));
+  const auto nodes = policy::read_list(faults, *phases, kMostPhases, policy::Lone::refused);
+  Nanos ahead{0};
+  for (const Value& each : nodes) {
+    scenario.phases.push_back(read_phase(faults, each, ahead));
+    ahead = scenario.phases.back().clock_ahead;
   }
+  if (!faults.failed()) carry_on(faults, nodes, scenario.phases);
   if (!faults.failed() && scenario.phases.empty()) {
     faults.add_silent(*phases->node, "phases", "is empty", "a list of at least one phase");
   }
@@ -150,9 +216,26 @@ Nanos Scenario::length() const noexcept {
 }
 
 std::uint32_t Scenario::losses() const noexcept {
-  return static_cast<std::uint32_t>(
-      std::count_if(phases.begin(), phases.end(),
-                    [](const Phase& phase) { return phase.server == ServerAct::kill; }));
+  std::uint32_t losses = 0;
+  Nanos ahead{0};
+  for (const Phase& phase : phases) {
+    if (phase.server == ServerAct::kill || phase.server == ServerAct::loading) ++losses;
+    if (phase.clock_ahead != ahead) ++losses;
+    ahead = phase.clock_ahead;
+  }
+  return losses;
+}
+
+bool Scenario::moves_clock() const noexcept {
+  return std::any_of(phases.begin(), phases.end(),
+                     [](const Phase& phase) { return phase.clock_ahead != Nanos{0}; });
+}
+
+bool Scenario::needs_own_server() const noexcept {
+  return moves_clock() || std::any_of(phases.begin(), phases.end(), [](const Phase& phase) {
+           return phase.state == ServerState::readonly || phase.state == ServerState::full ||
+                  phase.state == ServerState::loading;
+         });
 }
 
 std::span<const Scenario> shipped_scenarios() {

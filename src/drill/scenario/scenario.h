@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,11 +16,20 @@ namespace weir::drill {
 // What is done to the store's server itself when a phase begins.
 enum class ServerAct : std::uint8_t {
   none,
-  pause,   // SIGSTOP: it is there, and does nothing
-  resume,  // SIGCONT
-  kill,    // SIGKILL: what it held in memory is lost
-  start,   // again, empty
+  pause,     // SIGSTOP: it is there, and does nothing
+  resume,    // SIGCONT
+  kill,      // SIGKILL: what it held in memory is lost
+  start,     // again, empty
+  readonly,  // it becomes the replica of a primary that is gone, and refuses to write
+  writable,  // a primary again
+  full,      // it has no memory left, and refuses to write
+  freed,     // it has again
+  loading,   // it dies, starts again, and answers LOADING for as long as it reads what it had saved
+  loaded,    // it has read it
 };
+
+// What the server is like for as long as a phase lasts, by what was done to it until then.
+enum class ServerState : std::uint8_t { well, paused, dead, readonly, full, loading };
 
 // A stretch of time under one kind of fault.
 struct Phase {
@@ -27,12 +38,17 @@ struct Phase {
   ProxyFaults faults;
   bool reset = false;  // connections that stand are cut off at its beginning
   ServerAct server = ServerAct::none;
+  ServerState state = ServerState::well;
   Nanos flap{0};  // not 0: the faults hold for so long, then do not for so long, and so on
   std::uint32_t load_percent = 100;
+  // Of the bytes a second that its replies were in the first phase: the store gets no more out.
+  std::optional<std::uint32_t> capacity_percent;
+  Nanos clock_ahead{0};  // so far is the store's clock ahead of this machine's
 
   // Whether the store can be asked as if nothing were the matter.
   bool is_calm() const noexcept {
-    return faults == ProxyFaults{} && server != ServerAct::pause && server != ServerAct::kill;
+    return faults == ProxyFaults{} && state == ServerState::well && !capacity_percent &&
+           clock_ahead == Nanos{0};
   }
 };
 
@@ -43,8 +59,11 @@ struct Scenario {
   std::vector<Phase> phases;
 
   Nanos length() const noexcept;
-  // Times that the store loses what it holds.
+  // Times that the store loses what it holds, or that its clock leaves the windows they are in.
   std::uint32_t losses() const noexcept;
+  bool moves_clock() const noexcept;
+  // Whether it does something to the server that bytes cannot do, so that it needs one of its own.
+  bool needs_own_server() const noexcept;
 };
 
 // Those that ship, by name.

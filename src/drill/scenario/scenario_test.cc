@@ -18,7 +18,7 @@ std::string faults_in(std::string_view text) {
 
 TEST(Scenario, EveryOneThatShipsIsReadAndEndsCalm) {
   ASSERT_EQ(shipped_scenarios().size(), shipped_texts().size());
-  ASSERT_GE(shipped_scenarios().size(), 12U);
+  ASSERT_GE(shipped_scenarios().size(), 18U);
   for (const Scenario& each : shipped_scenarios()) {
     EXPECT_EQ(shipped_scenario(each.name), &each);
     EXPECT_FALSE(each.about.empty()) << each.name;
@@ -52,6 +52,44 @@ phases:
   EXPECT_EQ(bad.load_percent, 300U);
   EXPECT_FALSE(bad.is_calm());
   EXPECT_TRUE(scenario.phases[2].is_calm());
+}
+
+TEST(Scenario, WhatIsDoneToTheServerHoldsUntilItIsUndone) {
+  const Scenario scenario = parse_scenario(R"(
+phases:
+  - {name: calm, for: 1s}
+  - {name: paused, for: 1s, server: pause}
+  - {name: paused still, for: 1s, load: 200}
+  - {name: again, for: 1s, server: resume}
+  - {name: ahead, for: 1s, clock: 1h}
+  - {name: ahead still, for: 1s}
+  - {name: back, for: 1s, clock: 0s}
+)",
+                                           "s.yaml", "s")
+                                .value();
+  const auto& phases = scenario.phases;
+  EXPECT_EQ(phases[2].state, ServerState::paused);
+  EXPECT_FALSE(phases[2].is_calm());
+  EXPECT_TRUE(phases[3].is_calm());
+  EXPECT_EQ(phases[5].clock_ahead, 1h);
+  EXPECT_FALSE(phases[5].is_calm());
+  EXPECT_TRUE(phases[6].is_calm());
+  EXPECT_EQ(scenario.losses(), 2U) << "the clock leaves its windows, and comes back to them";
+  EXPECT_TRUE(scenario.moves_clock());
+  EXPECT_TRUE(scenario.needs_own_server());
+  EXPECT_FALSE(shipped_scenario("failover-11s")->needs_own_server());
+}
+
+TEST(Scenario, ActsThatDoNotFollowFromEachOtherAreFaults) {
+  for (const char* act : {"resume", "start", "writable", "freed", "loaded"}) {
+    EXPECT_THAT(faults_in("phases: [{name: a, for: 1s}, {name: b, for: 1s, server: " +
+                          std::string(act) + "}]"),
+                HasSubstr("phases[1].server: does not fit what was done"))
+        << act;
+  }
+  EXPECT_THAT(faults_in("phases: [{name: a, for: 1s}, {name: b, for: 1s, server: pause}, "
+                        "{name: c, for: 1s, server: start}]"),
+              HasSubstr("phases[2].server"));
 }
 
 TEST(Scenario, NamesEveryFaultWithItsPlace) {

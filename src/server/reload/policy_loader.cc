@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <system_error>
 #include <utility>
 
@@ -13,6 +14,12 @@ Result<Policy> PolicyOrigin::load() const {
   Result<Policy> policy = Policy::load(path);
   if (policy && store_url) policy = policy->with_store(*store_url);
   if (policy && protects) policy = policy->with_protects(*protects);
+  if (policy && !(store_prefix.empty() && state_folder.empty())) {
+    auto model = std::make_shared<policy::Model>(policy->model());
+    if (!store_prefix.empty()) model->store.prefix = store_prefix;
+    if (!state_folder.empty()) model->store.workers.state = state_folder;
+    policy = Policy(std::move(model));
+  }
   return policy;
 }
 

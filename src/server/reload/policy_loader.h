@@ -20,6 +20,8 @@ struct PolicyOrigin {
   std::string path;
   std::optional<std::string> store_url;  // overrides the file's
   std::optional<Protects> protects;      // of Envoy-style domains that do not say themselves
+  std::string store_prefix;              // overrides the file's, where not empty
+  std::string state_folder;              // overrides the file's `workers: {state: …}`, likewise
 
   Result<Policy> load() const;
 };

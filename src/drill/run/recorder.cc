@@ -1,0 +1,150 @@
+#include "drill/run/recorder.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+namespace weir::drill {
+namespace {
+
+using namespace std::chrono_literals;
+
+void sleep_until(MonoTime at) {
+  std::this_thread::sleep_until(
+      std::chrono::time_point_cast<std::chrono::steady_clock::duration>(at));
+}
+
+void flap(FaultProxy& proxy, const Phase& phase, const ProxyFaults& faults, MonoTime at,
+          MonoTime end) {
+  for (bool fault = false; (at += phase.flap) < end; fault = !fault) {
+    sleep_until(at);
+    proxy.set(fault ? faults : ProxyFaults{});
+    if (fault && phase.reset) proxy.reset_connections();
+  }
+}
+
+ProxyFaults faults_of(const Phase& phase, std::uint64_t usual_rate, const FaultProxy& proxy) {
+  ProxyFaults faults = phase.faults;
+  if (phase.capacity_percent) {
+    const std::uint64_t open = std::max<std::uint64_t>(proxy.counts().open, 1);
+    faults.reply_rate =
+        std::max<std::uint64_t>(usual_rate * *phase.capacity_percent / 100 / open, 1);
+  }
+  return faults;
+}
+
+// Does to the store what the scenario says, when it says so.
+Result<void> act_out(Stage& stage, const Scenario& scenario, MonoTime begin,
+                     const OnPhase& on_phase) {
+  MonoTime at = begin;
+  FaultProxy& proxy = stage.proxy();
+  const std::uint64_t bytes_before = proxy.counts().reply_bytes;
+  std::uint64_t usual_rate = 0;  // bytes of replies a second, of all connections
+  for (const Phase& phase : scenario.phases) {
+    sleep_until(at);
+    if (&phase - scenario.phases.data() == 1) {
+      usual_rate = (proxy.counts().reply_bytes - bytes_before) * 1'000 /
+                   static_cast<std::uint64_t>(scenario.phases[0].length / 1ms);
+    }
+    if (on_phase) on_phase(phase, at - begin, scenario.length());
+    const ProxyFaults faults = faults_of(phase, usual_rate, proxy);
+    proxy.set(faults);
+    if (phase.reset) proxy.reset_connections();
+    if (auto acted = stage.act(phase); !acted) return acted;
+    const MonoTime end = at + phase.length;
+    if (phase.flap > Nanos::zero()) flap(proxy, phase, faults, at, end);
+    at = end;
+  }
+  sleep_until(at);
+  proxy.set({});
+  return {};
+}
+
+}  // namespace
+
+std::optional<Nanos> calm_from(const Scenario& scenario) {
+  Nanos at{0};
+  std::optional<Nanos> from;
+  bool was_calm = true;
+  for (const Phase& phase : scenario.phases) {
+    if (phase.is_calm() && !was_calm) from = at;
+    if (!phase.is_calm()) from.reset();
+    was_calm = phase.is_calm();
+    at += phase.length;
+  }
+  return from;
+}
+
+Recorder::Recorder(DrillReport& report, CallPlan& plan) : report_(report), plan_(plan) {
+  const Scenario& scenario = report.scenario;
+  report_.tallies.assign(scenario.phases.size(), std::vector<RouteTally>(report_.routes.size()));
+  report_.moments.resize(static_cast<std::size_t>(scenario.length() / DrillReport::kMoment) + 1);
+  admissions_.resize(report_.routes.size());
+}
+
+Result<void> Recorder::run(Stage& stage, const HttpLoad::Options& options,
+                           const OnPhase& on_phase) {
+  wall_offset_ = Clock::real().now().time_since_epoch() - Clock::real().mono().time_since_epoch();
+  begin_ = Clock::real().mono() + 50ms;
+  plan_.begin(begin_);
+  HttpLoad load(options);
+  Result<void> loaded;
+  std::thread caller([&] {
+    loaded = load.run([this](HttpLoad::Call& call) { return plan_.next(call); },
+                      [this](const HttpOutcome& outcome) { take(outcome); });
+  });
+  Result<void> acted = act_out(stage, report_.scenario, begin_, on_phase);
+  caller.join();
+  if (!acted) return acted;
+  return loaded;
+}
+
+std::size_t Recorder::phase_at(Nanos passed) const {
+  const auto& phases = report_.scenario.phases;
+  for (std::size_t i = 0; i < phases.size(); ++i) {
+    if (passed < phases[i].length) return i;
+    passed -= phases[i].length;
+  }
+  return phases.size() - 1;
+}
+
+// In the caller's thread, alone until it has ended.
+void Recorder::take(const HttpOutcome& outcome) {
+  plan_.take(outcome);
+  const Nanos passed = outcome.due - begin_;
+  const Nanos waited = outcome.answered - outcome.due;
+  const std::size_t route = CallPlan::route_of(outcome.tag);
+  const std::uint32_t client = CallPlan::client_of(outcome.tag);
+  const ClientKind kind = plan_.kind_of(client);
+  RouteTally& tally = report_.tallies[phase_at(passed)][route];
+  const auto place = static_cast<std::size_t>(passed / DrillReport::kMoment);
+  DrillReport::Moment& moment = report_.moments[std::min(place, report_.moments.size() - 1)];
+  Tally& of_kind = tally.kinds[static_cast<std::size_t>(kind)];
+  tally.all.add(outcome);
+  of_kind.add(outcome);
+  moment.slowest = std::max(moment.slowest, waited);
+  const bool allowed = outcome.status >= 200 && outcome.status < 400;
+  if (kind != ClientKind::hostile) {
+    samples_.push_back({.due = passed, .waited = waited, .allowed = allowed});
+  }
+  if (allowed) {
+    ++moment.allowed;
+    admissions_[route].push_back(
+        {.client = client, .sent = wall(outcome.sent), .answered = wall(outcome.answered)});
+  } else if (outcome.status == 429) {
+    ++moment.limited;
+  } else if (outcome.status == 503) {
+    ++moment.refused;
+  } else {
+    ++moment.failed;
+    return;
+  }
+  const std::string rung(outcome.rung.empty() ? "store" : outcome.rung);
+  ++tally.all.rungs[rung];
+  ++of_kind.rungs[rung];
+  ++moment.rungs[rung];
+  if (outcome.status != 429 ? rung != "store" : rung == "share") ++moment.degraded;
+}
+
+}  // namespace weir::drill

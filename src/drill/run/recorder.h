@@ -1,0 +1,49 @@
+#pragma once
+
+#include <vector>
+
+#include "drill/run/bound_check.h"
+#include "drill/run/call_plan.h"
+#include "drill/run/drill.h"
+#include "drill/run/stage.h"
+
+namespace weir::drill {
+
+// Drives the load of a plan while the stage is acted on as the scenario says, and writes down how
+// every call went.
+class Recorder {
+ public:
+  // Requires:    `report` has its scenario and its routes.
+  Recorder(DrillReport& report, CallPlan& plan);
+
+  // Errors:      those of the stage and of the load.
+  Result<void> run(Stage& stage, const HttpLoad::Options& load, const OnPhase& on_phase);
+
+  // Those that were allowed, of each route.
+  const std::vector<std::vector<Admission>>& admissions() const noexcept { return admissions_; }
+
+  // What clients that keep to the limits saw, one by one.
+  struct Sample {
+    Nanos due{0};  // since the beginning
+    Nanos waited{0};
+    bool allowed = false;
+  };
+  const std::vector<Sample>& samples() const noexcept { return samples_; }
+
+ private:
+  void take(const HttpOutcome& outcome);
+  std::size_t phase_at(Nanos passed) const;
+  Instant wall(MonoTime at) const { return Instant{at.time_since_epoch() + wall_offset_}; }
+
+  DrillReport& report_;
+  CallPlan& plan_;
+  std::vector<std::vector<Admission>> admissions_;
+  std::vector<Sample> samples_;
+  MonoTime begin_{};
+  Nanos wall_offset_{0};
+};
+
+// When the last fault of the scenario ended; absent where there was none, or where it did not end.
+std::optional<Nanos> calm_from(const Scenario& scenario);
+
+}  // namespace weir::drill
