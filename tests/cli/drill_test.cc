@@ -66,8 +66,9 @@ phases:
 
   std::ifstream page(folder.path() + "/pages/short.html");
   const std::string html{std::istreambuf_iterator<char>(page), {}};
-  EXPECT_THAT(html, HasSubstr("<h1>Drill: short</h1>"));
-  EXPECT_THAT(html, HasSubstr("Everything was as the policy says."));
+  // The page is long: only what is missing is to be told.
+  EXPECT_NE(html.find("<h1>Drill: short</h1>"), html.npos);
+  EXPECT_NE(html.find("Everything was as expected."), html.npos);
   EXPECT_TRUE(std::filesystem::exists(folder.path() + "/pages/short.json"));
 }
 

@@ -45,6 +45,21 @@ bool windowed(const Numbers& numbers) {
          numbers.algorithm == Algorithm::sliding_window;
 }
 
+// What was admitted at the end of each moment, in the window or the period that stands then.
+std::vector<std::uint64_t> timeline_of(const Numbers& numbers, const std::vector<Admission>& calls,
+                                       Instant begin, Nanos length) {
+  std::vector<std::uint64_t> counts;
+  for (Instant at = begin; at <= begin + length; at += DrillReport::kMoment) {
+    const Instant now = at + DrillReport::kMoment;
+    Instant from = now - Nanos{numbers.period_ns};
+    if (windowed(numbers)) from = Instant{Nanos{limit::window_at(numbers, at).start_ns}};
+    counts.push_back(static_cast<std::uint64_t>(std::count_if(
+        calls.begin(), calls.end(),
+        [&](const Admission& call) { return call.sent >= from && call.answered < now; })));
+  }
+  return counts;
+}
+
 // Whether all clients share one counter of this rule.
 bool shared_by_all(const policy::Rule& rule) {
   return std::all_of(rule.by.begin(), rule.by.end(), [](const policy::Source& source) {
@@ -56,7 +71,7 @@ bool shared_by_all(const policy::Rule& rule) {
 
 std::vector<BoundCheck> check_bounds(const policy::Model& model, const policy::Route& route,
                                      std::span<const Admission> admissions,
-                                     const Scenario& scenario) {
+                                     const Scenario& scenario, Instant begin) {
   const bool calm = std::all_of(scenario.phases.begin(), scenario.phases.end(),
                                 [](const Phase& phase) { return phase.is_calm(); });
   const std::uint32_t workers = model.store.workers.of.value_or(1);
@@ -76,12 +91,18 @@ std::vector<BoundCheck> check_bounds(const policy::Model& model, const policy::R
                      .admitted = 0,
                      .limit = ladder::most_in_window(rule.numbers),
                      .most = ladder::most_admitted(rule.numbers, route.when_store_fails, exposure)};
+    const std::vector<Admission>* busiest = nullptr;
     for (auto& [client, calls] : keys) {
       std::sort(calls.begin(), calls.end(),
                 [](const Admission& a, const Admission& b) { return a.sent < b.sent; });
-      check.admitted = std::max(check.admitted, windowed(rule.numbers)
-                                                    ? most_in_own_windows(rule.numbers, calls)
-                                                    : most_in_any_period(rule.numbers, calls));
+      const std::uint64_t admitted = windowed(rule.numbers)
+                                         ? most_in_own_windows(rule.numbers, calls)
+                                         : most_in_any_period(rule.numbers, calls);
+      if (busiest == nullptr || admitted > check.admitted) busiest = &calls;
+      check.admitted = std::max(check.admitted, admitted);
+    }
+    if (busiest != nullptr) {
+      check.timeline = timeline_of(rule.numbers, *busiest, begin, scenario.length());
     }
     checks.push_back(std::move(check));
   }

@@ -20,8 +20,9 @@ struct Admission {
 //
 // Guarantees:  a call counts in a window only where it began and ended inside it, so that a bound
 //              that is said to be broken was.
+// `begin` is when the scenario began, for the timelines.
 std::vector<BoundCheck> check_bounds(const policy::Model& model, const policy::Route& route,
                                      std::span<const Admission> admissions,
-                                     const Scenario& scenario);
+                                     const Scenario& scenario, Instant begin = Instant{});
 
 }  // namespace weir::drill

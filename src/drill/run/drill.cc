@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <fstream>
 #include <optional>
+#include <sstream>
 
 #include "drill/run/bound_check.h"
 #include "drill/run/call_plan.h"
 #include "drill/run/in_words.h"
+#include "drill/run/machine.h"
 #include "drill/run/recorder.h"
 #include "drill/run/rig.h"
 #include "policy/model.h"
@@ -76,6 +79,11 @@ class Run {
       : model_(model), calls_(model) {
     report_.scenario = scenario;
     report_.subject = options.policy;
+    report_.machine = machine_in_words();
+    report_.began = time_in_words();
+    std::ifstream file(options.policy, std::ios::binary);
+    std::ostringstream text;
+    if (file && (text << file.rdbuf())) report_.policy_text = without_credentials(text.str());
     for (const policy::Route* route : calls_.routes()) report_.routes.push_back(route->name);
     plan_.emplace(report_.scenario,
                   CallPlan::Options{.routes = report_.routes.size(),
@@ -91,6 +99,7 @@ class Run {
   bool has_routes() const noexcept { return !report_.routes.empty(); }
 
   Result<DrillReport> run(Rig& rig, const OnPhase& on_phase) {
+    report_.store_version = rig.store_version();
     const HttpLoad::Options load{.address = "127.0.0.1:" + std::to_string(rig.http_port())};
     if (auto ran = recorder_->run(rig, load, on_phase); !ran) return ran.error();
     conclude(rig);
@@ -112,7 +121,7 @@ class Run {
   void conclude(Rig& rig) {
     for (std::size_t i = 0; i < calls_.routes().size(); ++i) {
       for (BoundCheck& check : check_bounds(model_, *calls_.routes()[i], recorder_->admissions()[i],
-                                            report_.scenario)) {
+                                            report_.scenario, recorder_->began())) {
         report_.bounds.push_back(std::move(check));
       }
     }

@@ -37,7 +37,9 @@ struct RouteTally {
 struct BoundCheck {
   std::string route;
   std::string rule;
-  std::uint64_t admitted = 0;         // the most that one key was admitted in one window
+  std::uint64_t admitted = 0;  // the most that one key was admitted in one window
+  // Of that key, each moment: what it was admitted in the window that stands then, so far.
+  std::vector<std::uint64_t> timeline;
   std::uint64_t limit = 0;            // while the store answers
   std::optional<std::uint64_t> most;  // by the policy, over this scenario; absent: unbounded
   bool held() const noexcept { return !most || admitted <= *most; }
@@ -51,7 +53,11 @@ struct Expectation {
 
 struct DrillReport {
   Scenario scenario;
-  std::string subject;  // what was drilled: the policy's path, or the address of the API
+  std::string subject;        // what was drilled: the policy's path, or the address of the API
+  std::string policy_text;    // without credentials; empty where it is no one file
+  std::string store_version;  // empty: not known
+  std::string machine;
+  std::string began;
   std::vector<std::string> routes;
   std::vector<std::vector<RouteTally>> tallies;  // [phase][route]
   // Calls a tenth of a second, of all routes, by verdict, and the longest wait.

@@ -22,6 +22,9 @@ class Recorder {
   // Those that were allowed, of each route.
   const std::vector<std::vector<Admission>>& admissions() const noexcept { return admissions_; }
 
+  // When it began, by the machine's clock.
+  Instant began() const noexcept { return wall(begin_); }
+
   // What clients that keep to the limits saw, one by one.
   struct Sample {
     Nanos due{0};  // since the beginning

@@ -154,6 +154,15 @@ std::string Rig::metrics() const {
   return body == std::string::npos ? std::string() : answer.substr(body + 4);
 }
 
+std::string Rig::store_version() const {
+  const std::string info = exchange(loopback(proxy_->port()), "INFO server\r\n", "\r\n\r\n");
+  constexpr std::string_view kField = "redis_version:";
+  const std::size_t at = info.find(kField);
+  if (at == std::string::npos) return {};
+  const std::size_t begin = at + kField.size();
+  return "redis " + info.substr(begin, info.find('\r', begin) - begin);
+}
+
 bool Rig::stop() {
   weir_->signal(SIGTERM);
   return weir_->wait(kStartPatience);

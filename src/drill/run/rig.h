@@ -41,6 +41,8 @@ class Rig final : public Stage {
   // What Weir's own metrics say, and its log. Empty where it cannot be asked.
   std::string metrics() const;
   std::string log() const { return weir_->output(); }
+  // What the store's server calls itself; empty where it does not say.
+  std::string store_version() const;
   // Whether Weir ended when it was told to.
   bool stop();
 

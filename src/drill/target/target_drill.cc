@@ -11,6 +11,7 @@
 #include "drill/run/call_plan.h"
 #include "drill/run/exchange.h"
 #include "drill/run/in_words.h"
+#include "drill/run/machine.h"
 #include "drill/run/recorder.h"
 #include "drill/run/stage.h"
 
@@ -150,6 +151,8 @@ class TargetDrill::Impl {
     DrillReport report;
     report.scenario = scenario;
     report.subject = options_.url_text + ", " + options_.limit_text + " by " + options_.key.text;
+    report.machine = machine_in_words();
+    report.began = time_in_words();
     report.routes = {options_.method + " " + options_.url.path};
     const CallPlan::Options pace = paces(options_, scenario);
     CallPlan plan(report.scenario, pace,

@@ -74,7 +74,8 @@ Json bounds_json(const DrillReport& report) {
                    {"admitted", check.admitted},
                    {"limit", check.limit},
                    {"most", check.most ? Json(*check.most) : Json(nullptr)},
-                   {"held", check.held()}});
+                   {"held", check.held()},
+                   {"timeline", check.timeline}});
   }
   return out;
 }
@@ -111,7 +112,10 @@ std::string to_json(const DrillReport& report) {
               {"about", report.scenario.about},
               {"subject", report.subject},
               {"weir", kVersion},
-              {"good", report.good()}};
+              {"good", report.good()},
+              {"machine", report.machine},
+              {"began", report.began}};
+  if (!report.store_version.empty()) out["store"] = report.store_version;
   out["phases"] = phases_json(report);
   out["bounds"] = bounds_json(report);
   if (report.recovery) out["recovery_ms"] = ms(*report.recovery);
