@@ -29,6 +29,7 @@ enum class Rung : std::uint8_t {
   share,    // this worker's part of the limit, while the store is away
   policy,   // the route's failure policy or ceiling
   journal,  // served now, recorded durably, settled later
+  fallback,  // the second store that the policy names, while the first cannot be asked
 };
 
 // Why. One word a case, stable: it goes into JSON, headers and metadata as to_string() spells it.

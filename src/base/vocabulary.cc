@@ -90,6 +90,8 @@ std::string_view to_string(Rung rung) {
       return "policy";
     case Rung::journal:
       return "journal";
+    case Rung::fallback:
+      return "fallback";
   }
   return "unknown";
 }

@@ -111,9 +111,11 @@ class LocalAsk {
 // What is told the store after an answer. Nobody waits for it; it goes when it is done.
 class Errand final : public SharedAsk {
  public:
-  Errand(std::span<const store::Counter> counters, Guard::Impl& impl, Instant policy_loaded_at)
+  Errand(std::span<const store::Counter> counters, Where to, Guard::Impl& impl,
+         Instant policy_loaded_at)
       : counters_(counters.begin(), counters.end()) {
     for (store::Counter& counter : counters_) counter.key = keys_.emplace_back(counter.key);
+    where = to;
     request = {.counters = counters_, .cost = 0};
     answer_by = impl.clock().mono() + impl.shared()->deadline();
     loaded_at = policy_loaded_at;
@@ -159,11 +161,14 @@ class SharedDomainAsk final : public SharedAsk {
   void decided(const ladder::LadderVerdict& verdict, Instant now) noexcept override {
     const std::unique_ptr<SharedDomainAsk> self(this);
     if (verdict.numbers_known) job_.word(plan, findings(), now, answer_);
-    const bool by_store = verdict.rung == Rung::store && verdict.numbers_known;
+    const bool by_fallback = verdict.rung == Rung::fallback;
+    const bool by_store = (verdict.rung == Rung::store || by_fallback) && verdict.numbers_known;
     if (!by_store) take_over(verdict, now);
+    if (by_fallback) answer_.decision.rung = Rung::fallback;
     // A known denial is the store's word too: it is there to be told.
     const bool there = by_store || verdict.rung == Rung::known;
-    if (there && !answer_.decision.allowed()) settle_afterwards();
+    if (there && !answer_.decision.allowed())
+      settle_afterwards(by_fallback ? Where::fallback : Where::first);
     job_.settle(plan, answer_, impl_.clock().mono() - begun_);
     listener_.answered(ticket_, std::move(answer_));
   }
@@ -182,13 +187,13 @@ class SharedDomainAsk final : public SharedAsk {
     if (!verdict.numbers_known) job_.word_without(plan, answer_);
   }
 
-  void settle_afterwards() {
+  void settle_afterwards(Where to) {
     DomainJob::Afterwards after;
     job_.afterwards(plan, findings(), after);
     const std::span<const store::Counter> counters(after.counters.data(), after.count);
     for (const auto part : {counters.first(after.refunds), counters.subspan(after.refunds)}) {
       if (part.empty()) continue;
-      impl_.shared()->decide(*new Errand(part, impl_, policy_->loaded_at()));
+      impl_.shared()->decide(*new Errand(part, to, impl_, policy_->loaded_at()));
     }
   }
 

@@ -16,6 +16,18 @@ constexpr std::array<Nanos, 13> kLatencyBounds = {100us, 250us, 500us, 1ms,   25
 
 }  // namespace
 
+std::uint64_t number_of(breaker::ProbeState state) noexcept {
+  switch (state) {
+    case breaker::ProbeState::closed:
+      return 0;
+    case breaker::ProbeState::recovering:
+      return 1;
+    case breaker::ProbeState::open:
+      return 2;
+  }
+  return 2;
+}
+
 void ShardCounters::count_answer(Nanos latency) noexcept {
   static_assert(kLatencyBounds.size() == kBounds);
   const auto bucket = static_cast<std::size_t>(
@@ -32,10 +44,7 @@ void ShardCounters::write(const ladder::ShardLadder& ladder, Instant store_now,
   const auto read = [](const Counter& counter) { return counter.load(std::memory_order_relaxed); };
   out.family("weir_breaker_state", Type::gauge,
              "Whether the store is asked: 0 closed, 1 recovering, 2 open.");
-  const breaker::ProbeState state = ladder.breaker().state();
-  out.sample({{"shard", kShard}}, std::uint64_t{state == breaker::ProbeState::closed ? 0U
-                                                : state == breaker::ProbeState::open ? 2U
-                                                                                     : 1U});
+  out.sample({{"shard", kShard}}, number_of(ladder.breaker().state()));
   out.family("weir_breaker_transitions_total", Type::counter,
              "Times that the store's breaker changed.");
   out.sample({{"shard", kShard}, {"to", "open"}}, read(openings_));
@@ -59,6 +68,9 @@ void ShardCounters::write(const ladder::ShardLadder& ladder, Instant store_now,
   out.family("weir_store_unknown_total", Type::counter,
              "Asks that were sent and never had a reply.");
   out.sample({{"shard", kShard}}, read(unknown_));
+  out.family("weir_store_coalesced_total", Type::counter,
+             "Asks that went to the store as one with another's.");
+  out.sample({{"shard", kShard}}, read(coalesced_));
   out.family("weir_store_give_backs_total", Type::counter,
              "Charges of asks that were answered without the store, returned to their counters.");
   out.sample({{"shard", kShard}, {"result", "done"}}, read(given_back_));

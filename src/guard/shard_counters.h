@@ -11,6 +11,9 @@
 
 namespace weir::guard {
 
+// A breaker's state as the metrics write it: 0 closed, 1 recovering, 2 open.
+std::uint64_t number_of(breaker::ProbeState state) noexcept;
+
 // What happened on one shard, counted for the metrics.
 //
 // Threads:     any.
@@ -26,8 +29,11 @@ class ShardCounters {
   void count_give_back(bool done) noexcept { add(done ? given_back_ : not_given_back_, 1); }
   void count_answer(Nanos latency) noexcept;
   void count_over_bound() noexcept { add(over_bound_, 1); }
+  // Callers whose ask went to the store with another's.
+  void count_coalesced(std::uint64_t asks) noexcept { add(coalesced_, asks); }
 
   std::uint64_t unknown() const noexcept { return unknown_.load(); }
+  std::uint64_t coalesced() const noexcept { return coalesced_.load(); }
   std::uint64_t over_bound() const noexcept { return over_bound_.load(); }
   std::uint64_t not_given_back() const noexcept { return not_given_back_.load(); }
 
@@ -48,6 +54,7 @@ class ShardCounters {
   Counter closings_{0};
   Counter unknown_{0};
   Counter over_bound_{0};
+  Counter coalesced_{0};
   Counter given_back_{0};
   Counter not_given_back_{0};
   std::array<Counter, kErrorClasses> errors_{};

@@ -1,6 +1,7 @@
 #include "guard/shard_driver.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/key_digest.h"
@@ -50,6 +51,14 @@ std::uint64_t origin_of(const redis::StoreReport& report) {
 std::string_view why_away(const redis::ErrorRow& last, std::string_view trouble) {
   const bool unconnected = &last == &redis::row_of(redis::LocalFault::not_connected);
   return unconnected && !trouble.empty() ? trouble : last.meaning;
+}
+
+LadderVerdict by_store(bool allowed) {
+  return {.verdict = allowed ? Verdict::allowed : Verdict::limited,
+          .rung = Rung::store,
+          .reason = allowed ? Reason::within_limit : Reason::over_limit,
+          .retry_after = {},
+          .numbers_known = true};
 }
 
 limit::State state_after(const store::Counter& counter, const redis::CounterReply& reply) {
@@ -117,8 +126,17 @@ void ShardDriver::stop() {
 bool ShardDriver::begin(SharedAsk& ask) noexcept {
   LadderVerdict verdict;
   const Moment now = moment();
-  if (ladder_.begin(ask.request, now, ask.findings(), verdict)) return true;
-  ask.decided(verdict, now.store);
+  switch (ladder_.begin(ask.request, now, ask.findings(), verdict)) {
+    case ladder::ShardLadder::Begin::ask:
+      return true;
+    case ladder::ShardLadder::Begin::decided:
+      ask.decided(verdict, now.store);
+      return false;
+    case ladder::ShardLadder::Begin::away:
+      break;
+  }
+  if (!host_.ask_another(ask))
+    ask.decided(ladder_.without(ask.request, now, ask.findings()), now.store);
   return false;
 }
 
@@ -189,15 +207,25 @@ std::optional<Nanos> ShardDriver::clock_skew() const noexcept {
 // ---- Asks
 // -----------------------------------------------------------------------------------------
 
-std::uint64_t ShardDriver::take_flight(SharedAsk& ask) {
+std::uint64_t ShardDriver::take_flight(std::span<SharedAsk* const> asks) {
   if (free_flights_.empty()) {
     flights_.push_back(std::make_unique<Flight>());
     free_flights_.push_back(flights_.size() - 1);
   }
   const std::uint64_t token = free_flights_.back();
   free_flights_.pop_back();
-  flights_[token]->ask = &ask;
-  flights_[token]->loaded_at = ask.loaded_at;
+  Flight& flight = *flights_[token];
+  const auto counters = asks.front()->request.counters;
+  flight.asks.assign(asks.begin(), asks.end());
+  flight.loaded_at = asks.front()->loaded_at;
+  flight.superfluous.assign(counters.size(), {});
+  flight.costs.clear();
+  for (const store::Counter& counter : counters) flight.costs.push_back(counter.cost);
+  if (asks.size() > 1) {
+    flight.counters.assign(counters.begin(), counters.end());
+    for (store::Counter& counter : flight.counters) counter.cost *= asks.size();
+    counters_.count_coalesced(asks.size() - 1);
+  }
   in_flight_.fetch_add(1, std::memory_order_relaxed);
   return token;
 }
@@ -208,16 +236,30 @@ void ShardDriver::free_flight(std::uint64_t token) {
 }
 
 void ShardDriver::send(SharedAsk& ask) {
+  SharedAsk* const one = &ask;
+  send_as_one({&one, 1});
+}
+
+void ShardDriver::send_together(std::span<SharedAsk* const> asks) {
+  if (asks.empty()) return;
+  coalescer_.gather(asks, [this](std::span<SharedAsk* const> alike) { send_as_one(alike); });
+}
+
+void ShardDriver::send_as_one(std::span<SharedAsk* const> asks) {
   const Moment now = moment();
-  const std::uint64_t token = take_flight(ask);
+  const std::uint64_t token = take_flight(asks);
   Flight& flight = *flights_[token];
-  tell_owed(flight, now);
-  bring_known(flight, now);
-  const std::span<const store::Counter> counters = ask.request.counters;
+  const bool several = asks.size() > 1;
+  const std::span<const store::Counter> counters =
+      several ? std::span<const store::Counter>(flight.counters) : asks.front()->request.counters;
+  tell_owed(flight, counters, now);
+  bring_known(flight, counters, now);
+  MonoTime answer_by = now.mono + options_.deadline;
+  for (const SharedAsk* ask : asks) answer_by = std::min(answer_by, ask->answer_by);
   client_.ask(counters,
-              {.answer_by = std::min(ask.answer_by, now.mono + options_.deadline),
+              {.answer_by = answer_by,
                .vote_by = now.mono + options_.deadline,
-               .loaded_at = ask.loaded_at,
+               .loaded_at = flight.loaded_at,
                .generation = ladder_.breaker().generation(),
                .now = {},
                .not_after = {},
@@ -226,14 +268,15 @@ void ShardDriver::send(SharedAsk& ask) {
                                     : std::span<const std::optional<redis::Owed>>{},
                .known = flight.brings ? std::span<const std::optional<redis::Known>>(
                                             flight.known.data(), counters.size())
-                                      : std::span<const std::optional<redis::Known>>{}},
+                                      : std::span<const std::optional<redis::Known>>{},
+               .at_exact_time = several},
               *this, token);
 }
 
 // What was learnt from data that the store may have lost since.
-void ShardDriver::bring_known(Flight& flight, const Moment& now) {
+void ShardDriver::bring_known(Flight& flight, std::span<const store::Counter> counters,
+                              const Moment& now) {
   flight.brings = false;
-  const std::span<const store::Counter> counters = flight.ask->request.counters;
   flight.known.assign(counters.size(), std::nullopt);
   for (std::size_t i = 0; i < counters.size(); ++i) {
     // A reset is to forget, and what a refund gives back is in what it asks.
@@ -245,9 +288,9 @@ void ShardDriver::bring_known(Flight& flight, const Moment& now) {
   }
 }
 
-void ShardDriver::tell_owed(Flight& flight, const Moment& now) {
+void ShardDriver::tell_owed(Flight& flight, std::span<const store::Counter> counters,
+                            const Moment& now) {
   flight.tells = false;
-  const std::span<const store::Counter> counters = flight.ask->request.counters;
   flight.owed.assign(counters.size(), std::nullopt);
   flight.told.resize(counters.size());
   for (std::size_t i = 0; i < counters.size(); ++i) {
@@ -268,20 +311,23 @@ void ShardDriver::tell_owed(Flight& flight, const Moment& now) {
 
 void ShardDriver::on_answer(std::uint64_t token, const redis::Answer& answer) {
   Flight& flight = *flights_[token];
-  SharedAsk& ask = *std::exchange(flight.ask, nullptr);
-  if (!answer.reply_may_follow) free_flight(token);
-  const std::optional<SharedAsk::OwnDecision> own = ask.decided_by_itself();
+  const std::span<SharedAsk* const> asks = flight.asks;  // the flight is not taken again before end
   if (!answer.decided()) {
     counters_.count_error(*answer.error);
-    const Moment now = moment();
-    const LadderVerdict verdict =
-        own ? own->verdict : ladder_.without(ask.request, now, ask.findings());
-    if (answer.reply_may_follow) {
-      note_decided(flight, ask, own ? *own : SharedAsk::OwnDecision{verdict, ask.findings()});
-    }
-    ask.decided(verdict, now.store);
-    return;
+    for (SharedAsk* ask : asks) unanswered(flight, *ask, answer.reply_may_follow);
+  } else if (asks.size() == 1) {
+    answered(flight, asks, answer);
+  } else {
+    answered_together(flight, asks, answer);
   }
+  flight.asks.clear();
+  if (!answer.reply_may_follow) free_flight(token);
+}
+
+void ShardDriver::answered(Flight& flight, std::span<SharedAsk* const> asks,
+                           const redis::Answer& answer) {
+  SharedAsk& ask = *asks.front();
+  const std::optional<SharedAsk::OwnDecision> own = ask.decided_by_itself();
   learn(ask.request.counters, answer);
   settle_told(flight, ask.request.counters);
   if (own) {
@@ -293,12 +339,56 @@ void ShardDriver::on_answer(std::uint64_t token, const redis::Answer& answer) {
     findings[i] = answer.counters[i].finding;
     if (answer.counters[i].over_bound) counters_.count_over_bound();
   }
-  ask.decided({.verdict = answer.allowed ? Verdict::allowed : Verdict::limited,
-               .rung = Rung::store,
-               .reason = answer.allowed ? Reason::within_limit : Reason::over_limit,
-               .retry_after = {},
-               .numbers_known = true},
-              answer.store_now);
+  ask.decided(by_store(answer.allowed), answer.store_now);
+}
+
+void ShardDriver::answered_together(Flight& flight, std::span<SharedAsk* const> asks,
+                                    const redis::Answer& answer) {
+  learn(flight.counters, answer);
+  settle_told(flight, flight.counters);
+  for (const redis::CounterReply& reply : answer.counters) {
+    if (reply.over_bound) counters_.count_over_bound();
+  }
+  // One caller's counters; their keys live as long as the first ask.
+  std::vector<store::Counter> each = flight.counters;
+  for (std::size_t i = 0; i < each.size(); ++i) each[i].cost = flight.costs[i];
+  if (!answer.allowed) {
+    InTurn trial(each, answer);
+    std::array<store::Finding, store::kMaxCounters> findings;
+    std::size_t fit = 0;
+    while (fit + 1 < asks.size() && trial.next({findings.data(), each.size()})) ++fit;
+    if (fit > 0) {
+      // Not all fit, but these did a moment ago.
+      send_as_one(asks.first(fit));
+      send_as_one(asks.subspan(fit));
+      return;
+    }
+  }
+  InTurn turn(each, answer);
+  for (SharedAsk* ask : asks) {
+    if (const auto own = ask->decided_by_itself()) note_decided(flight, *ask, *own);
+  }
+  if (answer.allowed) take_back(flight, flight.counters, answer);
+  for (SharedAsk* ask : asks) {
+    turn.next(ask->findings());
+    ask->decided(by_store(answer.allowed), answer.store_now);
+  }
+}
+
+void ShardDriver::unanswered(Flight& flight, SharedAsk& ask, bool reply_may_follow) {
+  // Whatever another store says is not owed here: a charge that comes late is given back.
+  if (host_.ask_another(ask)) {
+    note_unwanted(flight);
+    return;
+  }
+  const Moment now = moment();
+  const std::optional<SharedAsk::OwnDecision> own = ask.decided_by_itself();
+  const LadderVerdict verdict =
+      own ? own->verdict : ladder_.without(ask.request, now, ask.findings());
+  if (reply_may_follow) {
+    note_decided(flight, ask, own ? *own : SharedAsk::OwnDecision{verdict, ask.findings()});
+  }
+  ask.decided(verdict, now.store);
 }
 
 void ShardDriver::settle_told(const Flight& flight, std::span<const store::Counter> counters) {
@@ -308,21 +398,32 @@ void ShardDriver::settle_told(const Flight& flight, std::span<const store::Count
   }
 }
 
-void ShardDriver::note_decided(Flight& flight, const SharedAsk& ask,
-                               const SharedAsk::OwnDecision& own) {
-  const std::span<const store::Counter> counters = ask.request.counters;
-  flight.verdict = own.verdict.verdict;
-  flight.rung = own.verdict.rung;
-  flight.outages.assign(counters.size(), 0);
-  if (flight.verdict != Verdict::allowed || flight.rung != Rung::share) return;
-  for (std::size_t i = 0; i < counters.size(); ++i) {
-    if (own.findings[i].charged) flight.outages[i] = ladder_.known().outage_of(counters[i].digest);
+void ShardDriver::note_unwanted(Flight& flight) {
+  for (std::size_t i = 0; i < flight.costs.size(); ++i) {
+    flight.superfluous[i].units += flight.costs[i];
   }
 }
 
-// The store charged an ask that had been decided without it. Admitted from a part, its units are
-// owed as well, and are owed no longer; refused or limited, they are given back. What `open`
-// admitted stays charged.
+// Admitted from a part, its units are owed as well, and are owed no longer once the store turns out
+// to have charged them; refused or limited, they are given back. What `open` admitted stays
+// charged.
+void ShardDriver::note_decided(Flight& flight, const SharedAsk& ask,
+                               const SharedAsk::OwnDecision& own) {
+  if (own.verdict.verdict != Verdict::allowed) {
+    note_unwanted(flight);
+    return;
+  }
+  if (own.verdict.rung != Rung::share) return;
+  const std::span<const store::Counter> counters = ask.request.counters;
+  for (std::size_t i = 0; i < counters.size(); ++i) {
+    if (!own.findings[i].charged) continue;
+    Superfluous& superfluous = flight.superfluous[i];
+    superfluous.outage = ladder_.known().outage_of(counters[i].digest);
+    if (superfluous.outage != 0) superfluous.owed_units += flight.costs[i];
+  }
+}
+
+// The store charged an ask that had been decided without it.
 void ShardDriver::take_back(const Flight& flight, std::span<const store::Counter> counters,
                             const redis::Answer& answer) {
   charges_.clear();
@@ -331,11 +432,10 @@ void ShardDriver::take_back(const Flight& flight, std::span<const store::Counter
     // A drain is of an answer that was given, and right whenever it comes.
     if (counters[i].op != store::Op::take || !found.charged) continue;
     const Instant receipt = found.step.receipt();
-    std::uint64_t twice = found.units;
-    if (flight.verdict == Verdict::allowed) {
-      if (flight.outages[i] == 0) continue;
-      twice = ladder_.known().forgive(counters[i], flight.outages[i], receipt, twice);
-    }
+    const Superfluous& superfluous = flight.superfluous[i];
+    std::uint64_t twice = std::min(superfluous.units, found.units);
+    const std::uint64_t owed = std::min(superfluous.owed_units, found.units - twice);
+    if (owed > 0) twice += ladder_.known().forgive(counters[i], superfluous.outage, receipt, owed);
     if (twice > 0) charges_.push_back({counters[i], twice, receipt});
   }
   if (!charges_.empty()) give_backs_.give_back(charges_, flight.loaded_at);

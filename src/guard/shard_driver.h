@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "guard/coalesce.h"
 #include "guard/fleet_seat.h"
 #include "guard/give_backs.h"
 #include "guard/shard_counters.h"
@@ -45,6 +46,11 @@ class ShardDriver final : private store::redis::ClientEvents,
       (void)text;
       (void)epoch;
     }
+    // Whether another store is asked in place of this one, and decides the ask. From any thread.
+    virtual bool ask_another(SharedAsk& ask) noexcept {
+      (void)ask;
+      return false;
+    }
   };
 
   struct Options {
@@ -77,6 +83,9 @@ class ShardDriver final : private store::redis::ClientEvents,
   void stop();
   // Asks the store; the ask is decided by its time.
   void send(SharedAsk& ask);
+  // The same for asks that came together. Callers that ask alike go to the store as one (see
+  // coalesce.h): as many as fit are admitted, the first of them first.
+  void send_together(std::span<SharedAsk* const> asks);
   void on_wake();
 
   // See FleetSeat. The first two before start().
@@ -111,34 +120,48 @@ class ShardDriver final : private store::redis::ClientEvents,
   }
 
  private:
-  // An ask that is at the server, and what it told of what is owed.
+  // What to do with a charge of an ask that was decided without the store.
+  struct Superfluous {
+    std::uint64_t units = 0;       // for which nobody was admitted: given back
+    std::uint64_t owed_units = 0;  // admitted from a part, and owed under `outage` as well
+    std::uint64_t outage = 0;
+  };
+  // An ask that is at the server, for one caller or several alike, and what it told of what is
+  // owed.
   struct Flight {
-    SharedAsk* ask = nullptr;  // until it is decided
+    std::vector<SharedAsk*> asks;          // until they are decided
+    std::vector<store::Counter> counters;  // of all callers together; several only
+    std::vector<std::uint64_t> costs;      // of one caller, by counter
     Instant loaded_at{};
     std::vector<std::optional<store::redis::Owed>> owed;
     std::vector<ladder::OwedUnits> told;
     bool tells = false;
     std::vector<std::optional<store::redis::Known>> known;
-    bool brings = false;  // last known states, to a store that may have lost them
-    // Once it was decided without the store: how, and under which outages its units are owed (0:
-    // none are).
-    Verdict verdict = Verdict::refused;
-    Rung rung = Rung::policy;
-    std::vector<std::uint64_t> outages;
+    bool brings = false;                   // last known states, to a store that may have lost them
+    std::vector<Superfluous> superfluous;  // by counter
   };
 
-  std::uint64_t take_flight(SharedAsk& ask);
+  void send_as_one(std::span<SharedAsk* const> asks);
+  std::uint64_t take_flight(std::span<SharedAsk* const> asks);
   void free_flight(std::uint64_t token);
-  void tell_owed(Flight& flight, const ladder::Moment& now);
-  void bring_known(Flight& flight, const ladder::Moment& now);
+  void tell_owed(Flight& flight, std::span<const store::Counter> counters,
+                 const ladder::Moment& now);
+  void bring_known(Flight& flight, std::span<const store::Counter> counters,
+                   const ladder::Moment& now);
   std::optional<Nanos> clock_skew() const noexcept;
   void settle_told(const Flight& flight, std::span<const store::Counter> counters);
   void note_decided(Flight& flight, const SharedAsk& ask, const SharedAsk::OwnDecision& own);
+  static void note_unwanted(Flight& flight);
   void take_back(const Flight& flight, std::span<const store::Counter> counters,
                  const store::redis::Answer& answer);
   void learn(std::span<const store::Counter> counters, const store::redis::Answer& answer);
 
   void on_answer(std::uint64_t token, const store::redis::Answer& answer) override;
+  void answered(Flight& flight, std::span<SharedAsk* const> asks,
+                const store::redis::Answer& answer);
+  void answered_together(Flight& flight, std::span<SharedAsk* const> asks,
+                         const store::redis::Answer& answer);
+  void unanswered(Flight& flight, SharedAsk& ask, bool reply_may_follow);
   void on_vote(const store::redis::Vote& vote) override;
   void on_late(const store::redis::LateReply& late) override;
   void on_lost(std::uint64_t token) override;
@@ -179,6 +202,7 @@ class ShardDriver final : private store::redis::ClientEvents,
   std::vector<std::unique_ptr<Flight>> flights_;
   std::vector<std::uint64_t> free_flights_;
   std::vector<GiveBacks::Charge> charges_;
+  Coalescer coalescer_;
   store::redis::RedisClient client_;
   GiveBacks give_backs_;
   FleetSeat seat_;

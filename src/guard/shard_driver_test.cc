@@ -75,15 +75,36 @@ class Rig : private ShardDriver::Host {
     std::optional<OwnDecision> left;
   };
 
-  Asked& ask(std::uint64_t cost = 1) {
+  Asked& prepared(std::uint64_t cost) {
     Asked& asked = *asks_.emplace_back(std::make_unique<Asked>());
     asked.rig = this;
     asked.counter = rule_.counter(cost);
     asked.request = {.counters = {&asked.counter, 1}, .cost = cost, .when_store_fails = policy_};
     asked.answer_by = loop.mono() + kDeadline;
     asked.loaded_at = Instant{1s};
+    return asked;
+  }
+  Asked& ask(std::uint64_t cost = 1) {
+    Asked& asked = prepared(cost);
     if (driver.begin(asked)) driver.send(asked);
     return asked;
+  }
+  // Callers that come in one turn of the loop.
+  std::vector<Asked*> ask_together(std::vector<std::uint64_t> costs) {
+    std::vector<Asked*> asks;
+    std::vector<SharedAsk*> sent;
+    for (const std::uint64_t cost : costs) {
+      asks.push_back(&prepared(cost));
+      if (driver.begin(*asks.back())) sent.push_back(asks.back());
+    }
+    driver.send_together(sent);
+    return asks;
+  }
+  std::vector<Asked*> answered_together(std::vector<std::uint64_t> costs) {
+    std::vector<Asked*> asks = ask_together(std::move(costs));
+    loop.run_for(kDeadline);
+    for (const Asked* asked : asks) EXPECT_TRUE(asked->verdict);
+    return asks;
   }
   // Asks and waits for the answer.
   Asked& answered(std::uint64_t cost = 1) {
@@ -92,6 +113,7 @@ class Rig : private ShardDriver::Host {
     EXPECT_TRUE(asked.verdict);
     return asked;
   }
+  std::uint64_t coalesced() const { return driver.counters().coalesced(); }
   std::uint32_t remaining() {
     Asked& probe = answered(0);
     EXPECT_EQ(probe.verdict->rung, Rung::store);
@@ -276,6 +298,114 @@ TEST(ShardDriver, AStoreThatIsBackIsProbedOnAConnectionMadeForIt) {
     rig.loop.run_for(config.ramp_step * static_cast<int>(config.ramp_steps));
     EXPECT_EQ(rig.driver.ladder().breaker().state(), breaker::ProbeState::closed) << seed;
   }
+}
+
+constexpr Algorithm kAlgorithms[] = {Algorithm::fixed_window, Algorithm::sliding_window,
+                                     Algorithm::gcra, Algorithm::sliding_log};
+
+TEST(ShardDriver, CallersThatAskAlikeAreOneAskAndAreAnsweredAsIfInTurn) {
+  for (const Algorithm algorithm : kAlgorithms) {
+    const Rule rule(algorithm, 10, 1h);
+    Rig rig(FailurePolicy::closed, rule);
+    const auto asks = rig.answered_together({2, 2, 2, 2});
+    for (std::size_t i = 0; i < asks.size(); ++i) {
+      EXPECT_EQ(asks[i]->verdict->verdict, Verdict::allowed);
+      EXPECT_EQ(asks[i]->verdict->rung, Rung::store);
+      const store::Finding& found = asks[i]->findings()[0];
+      EXPECT_EQ(found.step.remaining, 10U - 2 * (i + 1)) << static_cast<int>(algorithm);
+      EXPECT_TRUE(found.charged);
+      EXPECT_EQ(found.units, 2U);
+    }
+    EXPECT_EQ(rig.remaining(), 2U);
+    // A log's reply does not say what each would have found.
+    EXPECT_EQ(rig.coalesced(), algorithm == Algorithm::sliding_log ? 0U : 3U);
+  }
+}
+
+TEST(ShardDriver, WhereNotAllFitTheFirstAreAdmittedAndTheOthersAreNot) {
+  for (const Algorithm algorithm : kAlgorithms) {
+    const Rule rule(algorithm, 10, 1h);
+    Rig rig(FailurePolicy::closed, rule);
+    rig.answered(3);
+    const auto asks = rig.answered_together({2, 2, 2, 2, 2});
+    for (std::size_t i = 0; i < asks.size(); ++i) {
+      EXPECT_EQ(asks[i]->verdict->verdict, i < 3 ? Verdict::allowed : Verdict::limited);
+      const store::Finding& found = asks[i]->findings()[0];
+      EXPECT_EQ(found.step.remaining, i < 3 ? 5U - 2 * i : 1U) << static_cast<int>(algorithm);
+      EXPECT_EQ(found.charged, i < 3);
+      EXPECT_EQ(found.step.retry_after_ns > 0, i >= 3);
+    }
+    EXPECT_EQ(rig.remaining(), 1U);
+  }
+}
+
+// Together they ask for more than the limit could ever hold; that is no fault of any of them.
+TEST(ShardDriver, MoreCallersThanTheLimitHoldsAreNotToldThatTheyNeverFit) {
+  for (const Algorithm algorithm : kAlgorithms) {
+    const Rule rule(algorithm, 3, 1h);
+    Rig rig(FailurePolicy::closed, rule);
+    int allowed = 0;
+    for (const Rig::Asked* asked : rig.answered_together(std::vector<std::uint64_t>(100, 1))) {
+      allowed += asked->verdict->verdict == Verdict::allowed;
+    }
+    EXPECT_EQ(allowed, 3) << static_cast<int>(algorithm);
+    rig.loop.run_for(2s);  // until what is known is too old to answer with
+    EXPECT_EQ(rig.remaining(), 0U);
+  }
+}
+
+TEST(ShardDriver, CallersThatAskForDifferentCostsAreApart) {
+  const Rule rule(Algorithm::fixed_window, 10, 1h);
+  Rig rig(FailurePolicy::closed, rule);
+  const auto asks = rig.answered_together({1, 2, 0, 1});
+  EXPECT_EQ(rig.coalesced(), 1U);
+  EXPECT_EQ(asks[1]->findings()[0].units, 2U);
+  EXPECT_EQ(asks[2]->findings()[0].units, 0U);
+  EXPECT_EQ(rig.remaining(), 6U);
+}
+
+TEST(ShardDriver, CallersWhoseTimesDifferAreApart) {
+  const Rule rule(Algorithm::fixed_window, 10, 1h);
+  Rig rig(FailurePolicy::closed, rule);
+  rig.redis.hang();
+  Rig::Asked& patient = rig.prepared(1);
+  Rig::Asked& hurried = rig.prepared(1);
+  hurried.answer_by = rig.loop.mono() + 3ms;
+  const MonoTime asked_at = rig.loop.mono();
+  std::vector<SharedAsk*> sent{&patient, &hurried};
+  rig.driver.send_together(sent);
+  rig.loop.run_for(1s);
+  EXPECT_EQ(hurried.at, asked_at + 3ms);
+  EXPECT_EQ(patient.at, asked_at + kDeadline);
+}
+
+// Two of four were admitted from the part of five, at 2 each; the charge of all four comes late.
+TEST(ShardDriver, ALateChargeOfSeveralIsSettledForEach) {
+  for (const Algorithm algorithm : {Algorithm::fixed_window, Algorithm::gcra}) {
+    const Rule rule(algorithm, 10, 1h);
+    Rig rig(FailurePolicy::bounded, rule);
+    rig.link.cut_down = true;
+    int shares = 0;
+    for (const Rig::Asked* asked : rig.answered_together({2, 2, 2, 2})) {
+      shares += asked->verdict->verdict == Verdict::allowed;
+    }
+    EXPECT_EQ(shares, 2);
+    EXPECT_EQ(rig.coalesced(), 3U);
+    rig.link.cut_down = false;
+    rig.redis.mended(rig.link);
+    rig.loop.run_for(10ms);
+    EXPECT_EQ(rig.driver.ladder().known().owed_units(rig.driver.moment().store), 0U);
+    EXPECT_EQ(rig.remaining(), 6U) << static_cast<int>(algorithm);
+  }
+}
+
+TEST(ShardDriver, OfSeveralWhatNobodyTookIsGivenBack) {
+  const Rule rule(Algorithm::gcra, 10, 1h);
+  Rig rig(FailurePolicy::closed, rule);
+  const auto asks = rig.ask_together({2, 2, 2});
+  asks[1]->left = SharedAsk::OwnDecision{};
+  rig.loop.run_for(10ms);
+  EXPECT_EQ(rig.remaining(), 6U);
 }
 
 // The asker's patience ended although the reply was in time for the connection.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <span>
 
@@ -28,7 +29,11 @@ class SharedAsk {
   // decided() brings.
   virtual std::optional<OwnDecision> decided_by_itself() noexcept { return std::nullopt; }
 
+  // Which store it is for: what follows a decision goes where the decision was made.
+  enum class Where : std::uint8_t { first, fallback };
+
   ladder::LadderRequest request;
+  Where where = Where::first;
   MonoTime answer_by{};  // decided by then, whatever happens
   Instant loaded_at{};   // when the policy of its numbers was loaded
   std::span<store::Finding> findings() noexcept {

@@ -51,16 +51,18 @@ class Guard::Impl::Job : public guard::SharedAsk {
   Decision word(const ladder::LadderVerdict& verdict, Instant store_now,
                 std::span<const store::Finding> found) {
     Decision decision;
+    const bool by_a_store = verdict.rung == Rung::store || verdict.rung == Rung::fallback;
     if (verdict.numbers_known) {
       guard::compose(plan, found, store_now, verdict.rung, decision);
+      if (by_a_store) impl_.count_shadows(plan, found);
       if (verdict.rung == Rung::store) {
-        impl_.count_shadows(plan, found);
         keep_keys(found, decision);
       } else {
+        // Nothing that the first store could give back.
         for (RuleReport& report : decision.rules()) report.charge.units = 0;
       }
     }
-    if (verdict.rung != Rung::store) {
+    if (!by_a_store || !verdict.numbers_known) {
       decision.verdict = verdict.verdict;
       decision.reason = verdict.reason;
       decision.retry_after = verdict.retry_after;

@@ -1,11 +1,12 @@
 #include "guard/shared_store.h"
 
+#include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -13,12 +14,12 @@
 #include <thread>
 #include <vector>
 
+#include "guard/fallback_ask.h"
+#include "guard/hosted_shard.h"
 #include "guard/seat_options.h"
-#include "guard/shard_driver.h"
 #include "guard/state_folder.h"
 #include "guard/view_writer.h"
 #include "policy/store_url.h"
-#include "store/redis/asio_wire.h"
 #include "store/redis/store_address.h"
 
 namespace weir::guard {
@@ -35,25 +36,77 @@ std::uint64_t random_number() {
   return (std::uint64_t{device()} << 32) | device();
 }
 
-ShardDriver::Options driver_options(const policy::Model& model, const policy::StoreUrl& url,
-                                    FleetRole role) {
-  ShardDriver::Options options = ShardDriver::Options::of(model.store, random_number());
-  options.client.session.database = url.database;
-  options.client.credentials = redis::credentials_of(model.store, url);
-  options.seat = seat_options(model, role, random_number());
-  return options;
-}
+// What asking the second store came to.
+struct FallbackCounters {
+  std::atomic<std::uint64_t> decided{0};
+  std::atomic<std::uint64_t> undecided{0};
 
-// A driver on an event loop of its own thread, and the queue in front of it.
-class ThreadedStore final : public SharedStore, private ShardDriver::Host {
+  void count(bool was_decided) noexcept {
+    (was_decided ? decided : undecided).fetch_add(1, std::memory_order_relaxed);
+  }
+  void write(breaker::ProbeState state, render::Exposition& out) const {
+    using Type = render::Exposition::Type;
+    out.family("weir_fallback_asks_total", Type::counter,
+               "Asks that were put to the fallback store, by whether it decided them.");
+    out.sample({{"result", "decided"}}, decided.load(std::memory_order_relaxed));
+    out.sample({{"result", "undecided"}}, undecided.load(std::memory_order_relaxed));
+    out.family("weir_fallback_breaker_state", Type::gauge,
+               "Whether the fallback store is asked: 0 closed, 1 recovering, 2 open.");
+    out.sample({}, number_of(state));
+  }
+};
+
+// What the fallback store is short of, among the events of the first: as a fault of the whole.
+class FallbackObserver final : public Observer {
  public:
-  ThreadedStore(ShardDriver::Options options, const redis::Endpoint& endpoint, redis::KeySpace keys,
-                Clock& clock, render::Metrics& metrics, Observer* observer)
+  explicit FallbackObserver(Observer* of) : of_(of) {}
+
+  void on_store_event(const StoreEvent& event) override {
+    if (of_ == nullptr) return;
+    if (event.kind != StoreEvent::Kind::away && event.kind != StoreEvent::Kind::fault) return;
+    const std::string why =
+        "fallback store: " + std::string(event.why.empty() ? "does not answer" : event.why);
+    of_->on_store_event({.kind = StoreEvent::Kind::fault, .why = why});
+  }
+
+ private:
+  Observer* of_;
+};
+
+// One server: where it is, and how it is asked.
+struct Server {
+  redis::Endpoint endpoint;
+  ShardDriver::Options options;
+  redis::KeySpace keys;
+};
+
+// Shards' drivers on an event loop of its own thread, and the queue in front of them.
+class ThreadedStore final : public SharedStore {
+ public:
+  ThreadedStore(Server first, Clock& clock, render::Metrics& metrics, Observer* observer)
       : metrics_(metrics),
-        timer_(io_),
-        wire_(io_, endpoint),
-        driver_(std::move(options), std::move(keys), wire_, clock, observer, *this) {
-    source_ = metrics_.add_source([this](render::Exposition& out) { driver_.write_metrics(out); });
+        first_(io_, first.endpoint, std::move(first.options), std::move(first.keys), clock,
+               observer,
+               {.connection_changed =
+                    [this] {
+                      // The lock, so that who is about to wait has not looked yet.
+                      std::lock_guard lock(ready_mutex_);
+                      ready_changed_.notify_all();
+                    },
+                .write_view =
+                    [this](std::string text, std::uint64_t epoch) {
+                      if (writer_) writer_->write(std::move(text), epoch);
+                    },
+                .ask_another = [this](SharedAsk& ask) { return ask_fallback(ask); }}),
+        driver_(first_.driver()),
+        clock_(clock),
+        fallback_observer_(observer) {
+    source_ = metrics_.add_source([this](render::Exposition& out) {
+      driver_.write_metrics(out);
+      if (fallback_) {
+        fallback_counters_.write(fallback_->driver().ladder().breaker().state(), out);
+      }
+    });
   }
 
   ~ThreadedStore() override {
@@ -66,6 +119,13 @@ class ThreadedStore final : public SharedStore, private ShardDriver::Host {
       });
       thread_.join();
     }
+  }
+
+  // Asked while the first one cannot be. Before start().
+  void fall_back_to(Server server) {
+    fallback_ = std::make_unique<HostedShard>(io_, server.endpoint, std::move(server.options),
+                                              std::move(server.keys), clock_, &fallback_observer_,
+                                              HostedShard::Ports{});
   }
 
   // Views are written there from now on, and the one that stands there is taken up. Before start().
@@ -92,6 +152,7 @@ class ThreadedStore final : public SharedStore, private ShardDriver::Host {
   void start() {
     thread_ = std::thread([this] {
       driver_.start();
+      if (fallback_) fallback_->driver().start();
       io_.run();
     });
   }
@@ -110,17 +171,10 @@ class ThreadedStore final : public SharedStore, private ShardDriver::Host {
   }
 
   void decide(SharedAsk& ask) noexcept override {
-    if (!driver_.begin(ask)) return;
-    switch (queue(ask)) {
-      case Queued::full:
-        driver_.decide_without(ask);
-        return;
-      case Queued::behind_others:
-        return;
-      case Queued::first:
-        asio::post(io_, [this] { take_in(); });
-        return;
-    }
+    const bool of_fallback = ask.where == SharedAsk::Where::fallback && fallback_;
+    ShardDriver& driver = of_fallback ? fallback_->driver() : driver_;
+    if (!driver.begin(ask)) return;
+    if (!queue(ask, driver)) driver.decide_without(ask);
   }
 
   LadderVerdict decide_without(const ladder::LadderRequest& request,
@@ -129,23 +183,55 @@ class ThreadedStore final : public SharedStore, private ShardDriver::Host {
   }
 
   Moment moment() const noexcept override { return driver_.moment(); }
-  Nanos deadline() const noexcept override { return driver_.deadline(); }
+  Nanos deadline() const noexcept override {
+    return fallback_ ? driver_.deadline() + fallback_->driver().deadline() : driver_.deadline();
+  }
   bool answering() const noexcept override {
     return driver_.ladder().breaker().state() != breaker::ProbeState::open;
   }
   bool connected() const override { return driver_.connection().up; }
   WorkerPart part() const override { return driver_.part(); }
   std::uint64_t known_keys() const override { return driver_.ladder().known().size(); }
-  std::string state_json() const override { return driver_.state_json(); }
+  std::string state_json() const override {
+    std::string out = driver_.state_json();
+    if (fallback_) {
+      out.pop_back();
+      out += ",\"fallback\":" + fallback_->driver().state_json() + "}";
+    }
+    return out;
+  }
 
  private:
-  enum class Queued : std::uint8_t { full, first, behind_others };
+  struct Queued {
+    SharedAsk* ask;
+    ShardDriver* driver;
+  };
 
-  Queued queue(SharedAsk& ask) {
-    std::lock_guard lock(intake_mutex_);
-    if (intake_.size() >= kMaxQueued) return Queued::full;
-    intake_.push_back(&ask);
-    return std::exchange(woken_, true) ? Queued::behind_others : Queued::first;
+  // False: there is no room. Else the store's thread sends it.
+  bool queue(SharedAsk& ask, ShardDriver& driver) noexcept {
+    {
+      std::lock_guard lock(intake_mutex_);
+      if (intake_.size() >= kMaxQueued) return false;
+      intake_.push_back({&ask, &driver});
+      if (std::exchange(woken_, true)) return true;
+    }
+    asio::post(io_, [this] { take_in(); });
+    return true;
+  }
+
+  bool ask_fallback(SharedAsk& ask) noexcept {
+    if (!fallback_ || clock_.mono() >= ask.answer_by) return false;
+    // A refund or a reset is of what the first store counted.
+    const auto counters = ask.request.counters;
+    const bool takes = std::all_of(counters.begin(), counters.end(),
+                                   [](const auto& c) { return c.op == store::Op::take; });
+    if (!takes) return false;
+    ShardDriver& driver = fallback_->driver();
+    auto* const second = new FallbackAsk(
+        ask, [this](SharedAsk& of) { driver_.decide_without(of); },
+        [this](bool decided) { fallback_counters_.count(decided); });
+    if (driver.begin(*second) && !queue(*second, driver)) driver.decide_without(*second);
+    return true;
   }
 
   // ---- The store's thread.
@@ -156,37 +242,31 @@ class ThreadedStore final : public SharedStore, private ShardDriver::Host {
       taken_.swap(intake_);
       woken_ = false;
     }
-    for (SharedAsk* ask : taken_) driver_.send(*ask);
+    // Asks of one driver, in their order, so that those alike meet.
+    for (ShardDriver* driver : {&driver_, fallback_ ? &fallback_->driver() : nullptr}) {
+      together_.clear();
+      for (const Queued& queued : taken_) {
+        if (queued.driver == driver) together_.push_back(queued.ask);
+      }
+      if (driver != nullptr) driver->send_together(together_);
+    }
     taken_.clear();
   }
 
   void finish() {
-    driver_.stop();  // answers everything that waits
-    io_.stop();      // timers that are still armed must not keep us here
-  }
-
-  void write_view(std::string text, std::uint64_t epoch) override {
-    if (writer_) writer_->write(std::move(text), epoch);
-  }
-
-  void wake_at(MonoTime when) override {
-    timer_.expires_at(std::chrono::time_point_cast<std::chrono::steady_clock::duration>(when));
-    timer_.async_wait([this](const boost::system::error_code& error) {
-      if (!error && !stopping_) driver_.on_wake();
-    });
-  }
-
-  void connection_changed() override {
-    // The lock, so that who is about to wait has not looked yet.
-    std::lock_guard lock(ready_mutex_);
-    ready_changed_.notify_all();
+    first_.stop();  // answers everything that waits, or asks the fallback
+    if (fallback_) {
+      take_in();
+      fallback_->stop();
+    }
+    io_.stop();  // timers that are still armed must not keep us here
   }
 
   render::Metrics& metrics_;
   std::uint64_t source_ = 0;
 
   std::mutex intake_mutex_;
-  std::vector<SharedAsk*> intake_;
+  std::vector<Queued> intake_;
   bool woken_ = false;
 
   std::mutex ready_mutex_;
@@ -194,15 +274,58 @@ class ThreadedStore final : public SharedStore, private ShardDriver::Host {
 
   // The store's thread alone.
   bool stopping_ = false;
-  std::vector<SharedAsk*> taken_;
+  std::vector<Queued> taken_;
+  std::vector<SharedAsk*> together_;
   asio::io_context io_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
-  asio::steady_timer timer_;
-  redis::AsioWire wire_;
-  ShardDriver driver_;
+  HostedShard first_;
+  ShardDriver& driver_;
+  Clock& clock_;
+  FallbackObserver fallback_observer_;
+  FallbackCounters fallback_counters_;
+  std::unique_ptr<HostedShard> fallback_;
   std::thread thread_;
   std::optional<ViewWriter> writer_;  // last: its thread posts to the loop
 };
+
+// Where a server is that a URL names. Files that cannot be used are no fault of the store's, and
+// are said at once.
+Result<redis::Endpoint> endpoint_of(const policy::StoreSpec& spec, const policy::StoreUrl& url) {
+  if (!spec.password_file.empty()) {
+    if (auto read = redis::read_password(spec.password_file); !read) return read.error();
+  }
+  redis::Endpoint endpoint = redis::endpoint_of(spec, url);
+  if (endpoint.tls) {
+    if (auto begun = redis::TlsSession::begin(*endpoint.tls); !begun) return begun.error();
+  }
+  return endpoint;
+}
+
+// The second store's: as the first one's, but for what its URL says itself. It has no fleet: its
+// counts are whole, and nobody has a part of them.
+policy::StoreSpec fallback_spec(const policy::StoreSpec& spec, const policy::StoreUrl& url) {
+  policy::StoreSpec of = spec;
+  if (!url.username.empty() || !url.password.empty()) {
+    of.username.clear();
+    of.password_file.clear();
+  }
+  if (of.tls) of.tls->server_name.clear();
+  return of;
+}
+
+Result<Server> server_of(const policy::Model& model, const policy::StoreSpec& spec,
+                         const std::string& text, FleetRole role) {
+  const policy::StoreUrl url = policy::parse_store_url(text).value();
+  auto keys = redis::KeySpace::make(spec.prefix, spec.prefix);
+  if (!keys) return keys.error();
+  auto endpoint = endpoint_of(spec, url);
+  if (!endpoint) return endpoint.error();
+  ShardDriver::Options options = ShardDriver::Options::of(spec, random_number());
+  options.client.session.database = url.database;
+  options.client.credentials = redis::credentials_of(spec, url);
+  options.seat = seat_options(model, role, random_number());
+  return Server{std::move(*endpoint), std::move(options), std::move(*keys)};
+}
 
 }  // namespace
 
@@ -211,19 +334,15 @@ Result<std::unique_ptr<SharedStore>> SharedStore::open(const policy::Model& mode
                                                        FleetRole role) {
   if (auto fits = check(model); !fits) return fits.error();
   const policy::StoreSpec& spec = model.store;
-  const policy::StoreUrl url = policy::parse_store_url(spec.url).value();
-  auto keys = redis::KeySpace::make(spec.prefix, spec.prefix);
-  if (!keys) return keys.error();
-  if (!spec.password_file.empty()) {
-    if (auto read = redis::read_password(spec.password_file); !read) return read.error();
+  auto first = server_of(model, spec, spec.url, role);
+  if (!first) return first.error();
+  auto store = std::make_unique<ThreadedStore>(std::move(*first), clock, metrics, observer);
+  if (spec.fallback_url) {
+    const policy::StoreUrl url = policy::parse_store_url(*spec.fallback_url).value();
+    auto second = server_of(model, fallback_spec(spec, url), *spec.fallback_url, FleetRole::guest);
+    if (!second) return second.error();
+    store->fall_back_to(std::move(*second));
   }
-  // Files that cannot be used are no fault of the store's, and are said at once.
-  const redis::Endpoint endpoint = redis::endpoint_of(spec, url);
-  if (endpoint.tls) {
-    if (auto begun = redis::TlsSession::begin(*endpoint.tls); !begun) return begun.error();
-  }
-  auto store = std::make_unique<ThreadedStore>(driver_options(model, url, role), endpoint,
-                                               std::move(*keys), clock, metrics, observer);
   if (role == FleetRole::worker && !spec.workers.state.empty()) {
     auto folder =
         StateFolder::open(spec.workers.state, policy::redacted(spec.url) + " " + spec.prefix);

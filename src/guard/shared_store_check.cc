@@ -34,8 +34,14 @@ Result<void> SharedStore::check(const policy::Model& model) {
         "Sentinel and Cluster are not in this release; allowed: memory:, redis://, rediss://, "
         "redis+unix://");
   }
-  if (spec.fallback_url)
-    return not_here("a fallback store is not in this release; take `fallback` out");
+  if (spec.fallback_url) {
+    const auto second = policy::parse_store_url(*spec.fallback_url);
+    if (!second) return second.error();
+    if (second->kind != policy::StoreKind::redis &&
+        second->kind != policy::StoreKind::unix_socket) {
+      return not_here("`fallback` is one server; allowed: redis://, rediss://, redis+unix://");
+    }
+  }
   if (spec.client_clock)
     return not_here("`clock: client` is not in this release; the store's own clock is used");
   if (spec.regions > 1)

@@ -58,9 +58,10 @@ std::vector<RuleBound> bounds_of(const Route& route, Exposure exposure) {
 // A window that holds a change: the store answered in it, and everybody was cut off in it.
 std::vector<RuleBound> bounds_of_a_change(const Model& model, const Route& route,
                                           const ExplainOptions& options) {
-  return bounds_of(
-      route,
-      {.workers = options.workers, .cut_off = options.workers, .regions = model.store.regions});
+  return bounds_of(route, {.workers = options.workers,
+                           .cut_off = options.workers,
+                           .fallback_answered = model.store.fallback_url.has_value(),
+                           .regions = model.store.regions});
 }
 
 std::string deadline_in_words(const policy::StoreSpec& store) {
@@ -69,9 +70,11 @@ std::string deadline_in_words(const policy::StoreSpec& store) {
 }
 
 std::string slow_in_words(const policy::StoreSpec& store) {
-  std::string out = "a request waits " + deadline_in_words(store) +
-                    " and no longer; then it is answered as when the store is away. After " +
-                    std::to_string(store.breaker.failures) +
+  const std::string wait = "a request waits " + deadline_in_words(store) + " and no longer; then ";
+  const std::string then = store.fallback_url
+                               ? "the fallback store is asked, for as long again at most. After "
+                               : "it is answered as when the store is away. After ";
+  std::string out = wait + then + std::to_string(store.breaker.failures) +
                     " such in a row nobody waits any more, until a probe is answered.";
   if (store.breaker.slow_call.count() > 0)
     out += " So too when " + std::to_string(static_cast<int>(store.breaker.slow_rate * 100 + 0.5)) +
@@ -104,10 +107,13 @@ StateOfStore slow(const Model& model, const Route& route, const StateOfStore& aw
   return out;
 }
 
-StateOfStore away(const Route& route, const ExplainOptions& options) {
+StateOfStore away(const Model& model, const Route& route, const ExplainOptions& options) {
   StateOfStore out{.state = StoreState::away};
-  out.bounds = bounds_of(
-      route, {.workers = options.workers, .cut_off = options.workers, .store_answered = false});
+  const bool fallback = model.store.fallback_url.has_value();
+  out.bounds = bounds_of(route, {.workers = options.workers,
+                                 .cut_off = options.workers,
+                                 .store_answered = false,
+                                 .fallback_answered = fallback});
   const Answer denied =
       answer(Verdict::limited, Reason::over_limit, "the store's last answer still denies it");
   const std::string under_ceiling =
@@ -145,6 +151,15 @@ StateOfStore away(const Route& route, const ExplainOptions& options) {
   if (route.rules.empty()) {
     out.meaning = "The route has no limit, so nothing needs the store.";
     out.answers = {answer(Verdict::allowed, Reason::no_limit, "always")};
+    return out;
+  }
+  if (fallback) {
+    out.meaning =
+        "The fallback store counts, whole limits of its own. Without it too: " + out.meaning;
+    out.answers.insert(
+        out.answers.begin(),
+        {answer(Verdict::allowed, Reason::within_limit, "the fallback store says that it fits"),
+         answer(Verdict::limited, Reason::over_limit, "the fallback store says that it does not")});
   }
   return out;
 }
@@ -154,9 +169,7 @@ StateOfStore returning(const Model& model, const Route& route, const StateOfStor
   StateOfStore out = answering(model, route, options);
   out.state = StoreState::returning;
   out.meaning = returning_in_words(model.store);
-  out.bounds = bounds_of(
-      route,
-      {.workers = options.workers, .cut_off = options.workers, .regions = model.store.regions});
+  out.bounds = bounds_of_a_change(model, route, options);
   for (Answer each : away.answers) {
     each.when = "of keys not yet back: " + each.when;
     out.answers.push_back(std::move(each));
@@ -179,8 +192,10 @@ std::vector<std::string> besides(const Model& model, const Route& route,
           "A worker that is restarted or replaced in an outage, or between two of one window, adds "
           "its part once more.");
     if (model.store.fallback_url)
-      out.push_back("The fallback store " + policy::redacted(*model.store.fallback_url) +
-                    " is asked first; what it admits is on top, at most the limit.");
+      out.push_back(
+          "The fallback store " + policy::redacted(*model.store.fallback_url) +
+          " is asked before the policy; what it admits is on top, at most the limit, and is "
+          "in the bounds.");
   }
   if (route.ceiling && route.when_store_fails != FailurePolicy::closed)
     out.push_back("All keys together, without the store: at most " +
@@ -192,9 +207,8 @@ std::vector<std::string> besides(const Model& model, const Route& route,
 }
 
 // The most that one key is admitted while the store is away for so long.
-std::optional<std::uint64_t> most_in_outage(const Route& route, const Rule& rule, Nanos length,
-                                            std::optional<std::uint64_t> ceilings) {
-  if (rule.shadow || route.shadow) return std::nullopt;
+std::optional<std::uint64_t> most_without_store(const Route& route, const Rule& rule, Nanos length,
+                                                std::optional<std::uint64_t> ceilings) {
   if (route.when_store_fails == FailurePolicy::closed) return 0;
   std::optional<std::uint64_t> most;
   if (route.when_store_fails == FailurePolicy::bounded) most = most_in(rule.numbers, length);
@@ -205,6 +219,15 @@ std::optional<std::uint64_t> most_in_outage(const Route& route, const Rule& rule
   return std::min(*most, *ceilings);
 }
 
+std::optional<std::uint64_t> most_in_outage(const Model& model, const Route& route,
+                                            const Rule& rule, Nanos length,
+                                            std::optional<std::uint64_t> ceilings) {
+  if (rule.shadow || route.shadow) return std::nullopt;
+  const auto most = most_without_store(route, rule, length, ceilings);
+  if (!most || !model.store.fallback_url) return most;
+  return *most + most_in(rule.numbers, length);
+}
+
 ExplainedOutage outage_of(const Model& model, const Route& route, const ExplainOptions& options) {
   const Nanos length = *options.outage;
   ExplainedOutage out{.length = length, .back_within = back_within(model.store, length)};
@@ -212,7 +235,7 @@ ExplainedOutage outage_of(const Model& model, const Route& route, const ExplainO
   if (under_ceiling)
     out.all_keys = most_under_ceiling(route.ceiling->numbers, options.workers, length);
   for (const Rule& rule : route.rules)
-    out.bounds.push_back({rule.name, most_in_outage(route, rule, length, out.all_keys)});
+    out.bounds.push_back({rule.name, most_in_outage(model, route, rule, length, out.all_keys)});
   return out;
 }
 
@@ -240,7 +263,7 @@ ExplainedRoute explained(const Model& model, const Route& route, const ExplainOp
   for (const policy::Match& match : route.matches) out.matches.push_back(match_in_words(match));
   for (const Rule& rule : route.rules) out.rules.push_back(explained(route, rule));
   out.states.push_back(answering(model, route, options));
-  const StateOfStore gone = away(route, options);
+  const StateOfStore gone = away(model, route, options);
   out.states.push_back(slow(model, route, gone, options));
   out.states.push_back(gone);
   out.states.push_back(returning(model, route, gone, options));

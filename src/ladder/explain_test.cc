@@ -100,6 +100,22 @@ TEST(Explain, NeverShowsCredentials) {
   EXPECT_EQ((explain_text(secret) + explain_json(secret)).find("hunter2"), std::string::npos);
 }
 
+TEST(Explain, AFallbackStoreIsInTheBoundsAndInTheWords) {
+  const std::string policy = "{limits: [5 per minute], protects: security}";
+  const Explanation without = explained(policy, {}, "{url: 'redis://h'}");
+  const Explanation with = explained(policy, {}, "{url: 'redis://h', fallback: 'redis://g'}");
+  const auto most = [](const Explanation& of, StoreState which) {
+    return state(of, which).bounds.at(0).most.value();
+  };
+  const std::uint64_t exact = most(without, StoreState::answers);
+  EXPECT_EQ(most(with, StoreState::answers), exact);
+  EXPECT_EQ(most(without, StoreState::away), 0U);
+  EXPECT_EQ(most(with, StoreState::away), exact);
+  EXPECT_EQ(most(with, StoreState::returning), most(without, StoreState::returning) + exact);
+  EXPECT_NE(explain_text(with).find("The fallback store counts"), std::string::npos);
+  EXPECT_EQ(explain_text(without).find("allback"), std::string::npos);
+}
+
 TEST(Explain, SaysTheNominalLengthOfAMonth) {
   EXPECT_NE(explain_text(explained("{limits: [5 per month], protects: security}"))
                 .find("a month counts as 30 days"),

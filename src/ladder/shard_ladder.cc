@@ -38,25 +38,24 @@ void ShardLadder::divide(Division division) {
   division_.publish(std::make_unique<Division>(std::move(division)));
 }
 
-bool ShardLadder::begin(const LadderRequest& request, const Moment& now,
-                        std::span<Finding> findings, LadderVerdict& verdict) noexcept {
+ShardLadder::Begin ShardLadder::begin(const LadderRequest& request, const Moment& now,
+                                      std::span<Finding> findings,
+                                      LadderVerdict& verdict) noexcept {
   // A limit of 0 holds in every mode: nobody needs to be asked.
   if (std::any_of(request.counters.begin(), request.counters.end(), blocks)) {
     verdict = {.verdict = Verdict::limited,
                .rung = Rung::policy,
                .reason = Reason::blocked,
                .retry_after = {}};
-    return false;
+    return Begin::decided;
   }
   // A key asks everywhere or nowhere while the fleet recovers, so a request asks when all its keys
   // may.
   const bool admitted = std::all_of(request.counters.begin(), request.counters.end(),
                                     [&](const Counter& c) { return breaker_.admits(c.digest.lo); });
-  if (!admitted) {
-    verdict = without(request, now, findings);
-    return false;
-  }
-  return !deny_by_known(request, now, kKnownDenialAge, findings, verdict);
+  if (!admitted) return Begin::away;
+  return deny_by_known(request, now, kKnownDenialAge, findings, verdict) ? Begin::decided
+                                                                         : Begin::ask;
 }
 
 bool ShardLadder::deny_by_known(const LadderRequest& request, const Moment& now,

@@ -44,7 +44,7 @@ struct Moment {
 // Decides by one shard: with it while it answers, without it while it does not. Knows no network:
 // whoever asks the store says what came of it.
 //
-//   begin()    before the store is asked: decided already, or ask
+//   begin()    before the store is asked: decided already, ask, or away
 //   learn()    the store answered
 //   without()  the store was not asked, or did not answer in time
 //
@@ -63,10 +63,13 @@ class ShardLadder {
   };
   explicit ShardLadder(const Options& options);
 
-  // Whether the store is to be asked. False: `verdict` is the decision, and findings are filled in
-  // where it says so.
-  bool begin(const LadderRequest& request, const Moment& now, std::span<store::Finding> findings,
-             LadderVerdict& verdict) noexcept;
+  enum class Begin : std::uint8_t {
+    ask,      // the store is to be asked
+    decided,  // `verdict` is the decision, and findings are filled in where it says so
+    away,     // the store is not asked now: without() decides, unless somebody else can be asked
+  };
+  Begin begin(const LadderRequest& request, const Moment& now, std::span<store::Finding> findings,
+              LadderVerdict& verdict) noexcept;
 
   // The route's policy decides.
   LadderVerdict without(const LadderRequest& request, const Moment& now,

@@ -43,8 +43,15 @@ class ShardLadderTest : public ::testing::Test {
                                    std::uint64_t cost = 1) {
     const std::array counters{counter(cost)};
     LadderVerdict verdict;
-    if (ladder_.begin(request(counters, policy, ceiling, cost), now(), findings_, verdict))
-      return std::nullopt;
+    const LadderRequest asked = request(counters, policy, ceiling, cost);
+    switch (ladder_.begin(asked, now(), findings_, verdict)) {
+      case ShardLadder::Begin::ask:
+        return std::nullopt;
+      case ShardLadder::Begin::away:
+        return ladder_.without(asked, now(), findings_);
+      case ShardLadder::Begin::decided:
+        break;
+    }
     return verdict;
   }
   LadderRequest request(std::span<const Counter> counters, FailurePolicy policy,
@@ -181,7 +188,8 @@ TEST_F(ShardLadderTest, ABlockHoldsInEveryMode) {
     for (const FailurePolicy policy : {FailurePolicy::closed, FailurePolicy::bounded,
                                        FailurePolicy::settle, FailurePolicy::open}) {
       LadderVerdict verdict;
-      EXPECT_FALSE(ladder_.begin(request(counters, policy), now(), findings_, verdict));
+      EXPECT_EQ(ladder_.begin(request(counters, policy), now(), findings_, verdict),
+                ShardLadder::Begin::decided);
       EXPECT_EQ(verdict.verdict, Verdict::limited);
       EXPECT_EQ(verdict.reason, Reason::blocked);
       EXPECT_FALSE(verdict.retry_after);
@@ -199,8 +207,10 @@ TEST_F(ShardLadderTest, WhileTheFleetRecoversAKeyIsAskedAboutOrNot) {
   for (std::uint64_t key = 0; key < 64; ++key) {
     const std::array counters{Counter{.numbers = &ten_, .identity = 1, .digest = {key, key << 10}}};
     LadderVerdict verdict;
-    asked +=
-        ladder_.begin(request(counters, FailurePolicy::bounded), now(), findings_, verdict) ? 1 : 0;
+    const auto begun =
+        ladder_.begin(request(counters, FailurePolicy::bounded), now(), findings_, verdict);
+    ASSERT_NE(begun, ShardLadder::Begin::decided);
+    asked += begun == ShardLadder::Begin::ask ? 1 : 0;
   }
   EXPECT_EQ(asked, 16);
 }

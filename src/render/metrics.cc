@@ -36,8 +36,8 @@ constexpr std::array<std::uint8_t, 65> kFirstBuckets = first_buckets();
 
 constexpr std::array<Verdict, 3> kVerdictValues = {Verdict::allowed, Verdict::limited,
                                                    Verdict::refused};
-constexpr std::array<Rung, 5> kRungValues = {Rung::store, Rung::known, Rung::share, Rung::policy,
-                                             Rung::journal};
+constexpr std::array<Rung, 6> kRungValues = {Rung::store,  Rung::known,   Rung::share,
+                                             Rung::policy, Rung::journal, Rung::fallback};
 
 constexpr std::array<std::string_view, kHttpBounds> kHttpBoundNames = {
     "connections", "header_bytes", "target_bytes", "body_bytes",
@@ -162,7 +162,7 @@ void Metrics::write_routes(Exposition& exposition) const {
                     "Seconds in which a route was decided without its store, by who decided.");
   for (RouteSlot slot = 1; slot < names_.size(); ++slot) {
     const Chunk* chunk = chunks_[slot / kRoutesPerChunk].load(std::memory_order_acquire);
-    for (const Rung rung : {Rung::share, Rung::policy, Rung::journal}) {
+    for (const Rung rung : {Rung::share, Rung::policy, Rung::journal, Rung::fallback}) {
       const std::uint64_t seconds =
           chunk->degraded[slot % kRoutesPerChunk].seconds[static_cast<std::size_t>(rung)].load(
               std::memory_order_relaxed);

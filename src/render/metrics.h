@@ -119,7 +119,7 @@ class Metrics {
 
  private:
   static constexpr std::size_t kVerdicts = 3;
-  static constexpr std::size_t kRungs = 5;
+  static constexpr std::size_t kRungs = 6;
   static constexpr std::size_t kAbsentCell = kVerdicts * kRungs;
   static constexpr std::size_t kShadowAllowedCell = kAbsentCell + 1;
   static constexpr std::size_t kShadowLimitedCell = kAbsentCell + 2;

@@ -163,7 +163,8 @@ AskForm form_of(std::span<const Counter> counters, const AskOptions& options) {
       return AskForm::full;
     }
   }
-  const bool one = counters.size() == 1 && counters[0].numbers->algorithm == Algorithm::gcra;
+  const bool one = counters.size() == 1 && counters[0].numbers->algorithm == Algorithm::gcra &&
+                   !options.at_exact_time;
   return one ? AskForm::brief : AskForm::plain;
 }
 

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "guard/shard_driver.h"
+#include "store/redis/asio_wire.h"
+#include "store/redis/wire.h"
+#include "weir/clock.h"
+#include "weir/observer.h"
+
+namespace weir::guard {
+
+// A shard's driver on an event loop: its socket and its timer. Several share one loop.
+//
+// Threads:     as ShardDriver; the loop's thread is the driver's.
+class HostedShard final : private ShardDriver::Host {
+ public:
+  // What the owner does for it. All may be empty.
+  struct Ports {
+    std::function<void()> connection_changed;
+    std::function<void(std::string text, std::uint64_t epoch)> write_view;
+    std::function<bool(SharedAsk&)> ask_another;  // see ShardDriver::Host
+  };
+
+  HostedShard(boost::asio::io_context& io, const store::redis::Endpoint& endpoint,
+              ShardDriver::Options options, store::redis::KeySpace keys, Clock& clock,
+              Observer* observer, Ports ports)
+      : ports_(std::move(ports)),
+        timer_(io),
+        wire_(io, endpoint),
+        driver_(std::move(options), std::move(keys), wire_, clock, observer, *this) {}
+
+  ShardDriver& driver() noexcept { return driver_; }
+  const ShardDriver& driver() const noexcept { return driver_; }
+
+  // From the loop: answers everything that waits, closes the connection, and wakes no more.
+  void stop() {
+    stopped_ = true;
+    driver_.stop();
+    timer_.cancel();
+  }
+
+ private:
+  void wake_at(MonoTime when) override {
+    timer_.expires_at(std::chrono::time_point_cast<std::chrono::steady_clock::duration>(when));
+    timer_.async_wait([this](const boost::system::error_code& error) {
+      if (!error && !stopped_) driver_.on_wake();
+    });
+  }
+  void connection_changed() override {
+    if (ports_.connection_changed) ports_.connection_changed();
+  }
+  void write_view(std::string text, std::uint64_t epoch) override {
+    if (ports_.write_view) ports_.write_view(std::move(text), epoch);
+  }
+  bool ask_another(SharedAsk& ask) noexcept override {
+    return ports_.ask_another && ports_.ask_another(ask);
+  }
+
+  const Ports ports_;
+  bool stopped_ = false;  // the loop's
+  boost::asio::steady_timer timer_;
+  store::redis::AsioWire wire_;
+  ShardDriver driver_;
+};
+
+}  // namespace weir::guard
