@@ -48,6 +48,7 @@ struct AskOptions {
   std::span<const std::optional<Known>> known;  // none, or one place a counter
   std::uint32_t expiry_margin_ms = 1'000;       // how much longer than needed a key lives
   bool at_exact_time = false;  // a denial's time is needed exactly (see Answer::store_now)
+  bool asking = false;  // the slot is on its way to the node: it was named by an ASK redirection
 };
 
 // What the store found for one counter.

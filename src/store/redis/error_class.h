@@ -51,6 +51,9 @@ enum class LocalFault : std::uint8_t {
   moved,           // another server is the primary now
   no_sentinel,     // no sentinel could be asked
   unknown_master,  // those that could be know no master of that name
+  no_slot_map,     // no node of a cluster says who owns which slots
+  no_cluster,      // they are nodes of no cluster
+  no_master,       // nobody owns the slot
   unsettled,       // the store's clock moved under every attempt that the deadline allowed
   released,        // the breaker opened while this ask waited
   closing,         // the client is being shut down

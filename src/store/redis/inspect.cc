@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include <boost/asio/io_context.hpp>
 
 #include "policy/store_url.h"
+#include "store/redis/asio_wire.h"
 #include "store/redis/redis_client.h"
 #include "store/redis/store_address.h"
+#include "store/redis/topology/cluster_watch.h"
 #include "store/redis/topology/server_wire.h"
 
 namespace weir::store::redis {
@@ -17,8 +21,11 @@ namespace {
 // The least that a look may take: one that a deadline of production would cut short says nothing.
 constexpr Nanos kLeastPatience = std::chrono::seconds(1);
 
-ClientOptions options_of(const policy::StoreSpec& spec, const policy::StoreUrl& url) {
+ClientOptions options_of(const policy::StoreSpec& spec, const policy::StoreUrl& url,
+                         std::string shard = {}) {
   ClientOptions options;
+  options.session.cluster = !shard.empty();
+  options.session.shard = std::move(shard);
   options.session.database = url.database;
   options.session.client_name = "weir-lint";
   options.connect_timeout = spec.connect_timeout;
@@ -28,11 +35,20 @@ ClientOptions options_of(const policy::StoreSpec& spec, const policy::StoreUrl& 
 
 class Look final : private ClientEvents {
  public:
+  // At whoever the URL means.
   Look(const policy::StoreSpec& spec, const policy::StoreUrl& url, KeySpace keys, Clock& clock)
       : clock_(clock),
         begun_(clock.mono()),
         wire_(server_wire(io_, spec, url, clock)),
         client_(options_of(spec, url), std::move(keys), *wire_, clock, *this) {}
+  // At a master of a cluster.
+  Look(const policy::StoreSpec& spec, const policy::StoreUrl& url, const ClusterMaster& master,
+       KeySpace keys, Clock& clock)
+      : clock_(clock),
+        begun_(clock.mono()),
+        wire_(std::make_unique<AsioWire>(io_, endpoint_at(spec, url, master.node.address))),
+        client_(options_of(spec, url, name_in_slot(master.highest_slot)), std::move(keys), *wire_,
+                clock, *this) {}
 
   Inspection run() {
     client_.start();
@@ -71,22 +87,105 @@ class Look final : private ClientEvents {
   RedisClient client_;
 };
 
+// Waits for the slot map.
+class MapLook final : private ClusterWatch::Listener {
+ public:
+  MapLook(const policy::StoreSpec& spec, const policy::StoreUrl& url, Clock& clock)
+      : watch_(
+            options_of_watch(spec, url),
+            [this] { return std::make_unique<AsioWire>(io_, Endpoint{}); },
+            [&](const HostPort& where) { return endpoint_at(spec, url, where); }, clock, *this) {}
+
+  // Absent: `found` says why.
+  std::optional<SlotMap> run(Inspection& found) {
+    watch_.start();
+    while (!map_ && why_ == nullptr && io_.run_one() > 0) {
+    }
+    watch_.stop();
+    found.error = why_;
+    found.error_text = text_;
+    return std::move(map_);
+  }
+
+ private:
+  static ClusterWatch::Options options_of_watch(const policy::StoreSpec& spec,
+                                                const policy::StoreUrl& url) {
+    ClusterWatch::Options options{.seeds = {}, .patience = spec.connect_timeout, .credentials = {}};
+    for (const policy::StoreHost& host : url.hosts) {
+      options.seeds.push_back({host.host, host.port});
+    }
+    if (has_credentials(spec, url)) options.credentials = credentials_of(spec, url);
+    return options;
+  }
+  void on_map(const SlotMap& map) override { map_ = map; }
+  void on_no_map(LocalFault why, const std::string& text) override {
+    why_ = &row_of(why);
+    text_ = text;
+  }
+
+  std::optional<SlotMap> map_;
+  const ErrorRow* why_ = nullptr;
+  std::string text_;
+  boost::asio::io_context io_{1};
+  ClusterWatch watch_;
+};
+
+// What one master said, added to what the others did.
+void add(const ClusterMaster& master, Inspection one, Inspection& all) {
+  const std::string where = master.node.address.text() + ": ";
+  all.took = std::max(all.took, one.took);
+  if (one.error != nullptr && all.error == nullptr) {
+    all.error = one.error;
+    all.error_text =
+        where + (one.error_text.empty() ? std::string(one.error->meaning) : one.error_text);
+  }
+  if (!one.report) return;
+  for (StoreFault& fault : one.report->faults) fault.text = where + fault.text;
+  if (!all.report) {
+    all.report = std::move(one.report);
+    all.report->masters = 1;
+    return;
+  }
+  ++all.report->masters;
+  all.report->skew = std::max(all.report->skew, one.report->skew, [](Nanos a, Nanos b) {
+    return std::chrono::abs(a) < std::chrono::abs(b);
+  });
+  for (StoreFault& fault : one.report->faults) all.report->faults.push_back(std::move(fault));
+}
+
+Inspection inspect_cluster(const policy::StoreSpec& spec, const policy::StoreUrl& url,
+                           const KeySpace& keys, Clock& clock) {
+  Inspection all;
+  const auto map = MapLook(spec, url, clock).run(all);
+  if (!map) return all;
+  for (const ClusterMaster& master : map->masters) {
+    add(master, Look(spec, url, master, keys, clock).run(), all);
+  }
+  const auto unowned = std::count(map->owner.begin(), map->owner.end(), SlotMap::kNobody);
+  if (unowned > 0 && all.report) {
+    all.report->faults.push_back(
+        {Severity::warning,
+         std::to_string(unowned) +
+             " slots have no master: what is counted there is decided by policy"});
+  }
+  return all;
+}
+
 }  // namespace
 
 Result<Inspection> inspect(const policy::StoreSpec& spec, Clock& clock) {
   const auto url = policy::parse_store_url(spec.url);
   if (!url) return url.error();
-  if (url->kind == policy::StoreKind::memory || url->kind == policy::StoreKind::cluster) {
+  if (url->kind == policy::StoreKind::memory) {
     return Error{ErrorCode::failed_precondition,
-                 policy::redacted(spec.url) +
-                     " is not spoken to in this release; allowed: redis://, rediss://, "
-                     "redis+unix://, redis+sentinel://"};
+                 "memory: is in every process, and nothing to connect to"};
   }
   auto keys = KeySpace::make(spec.prefix, spec.prefix);
   if (!keys) return keys.error();
   if (auto usable = check_files(spec, *url); !usable) return usable.error();
   policy::StoreSpec patient = spec;
   patient.connect_timeout = std::max(spec.connect_timeout, kLeastPatience);
+  if (url->kind == policy::StoreKind::cluster) return inspect_cluster(patient, *url, *keys, clock);
   return Look(patient, *url, std::move(*keys), clock).run();
 }
 

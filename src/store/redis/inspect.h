@@ -21,12 +21,11 @@ struct Inspection {
   Nanos took{0};  // from the first byte to the end of the self-test, with connecting
 };
 
-// Connects once, greets, runs the self-test and hangs up. It writes what the self-test writes: a
-// probe that lives for seconds, and the epoch of the store.
+// Connects once, greets, runs the self-test and hangs up; with every master of a cluster. It writes
+// what the self-test writes: a probe that lives for seconds, and the epoch of the store.
 //
-// Errors:      invalid_argument (URL, prefix, password file); failed_precondition (memory:, and
-//              what this release does not speak).
-// Threads:     blocks the caller, at most twice the spec's connect timeout.
+// Errors:      invalid_argument (URL, prefix, password file); failed_precondition (memory:).
+// Threads:     blocks the caller, at most twice the spec's connect timeout for each server.
 Result<Inspection> inspect(const policy::StoreSpec& spec, Clock& clock);
 
 }  // namespace weir::store::redis

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "policy/key.h"
+#include "store/redis/topology/key_slot.h"
 
 namespace weir::store::redis {
 namespace {
@@ -12,7 +13,6 @@ namespace {
 constexpr std::string_view kVersion = "1";
 constexpr std::size_t kMaxPrefix = 64;
 constexpr std::size_t kIdentityBytes = 8;
-constexpr int kTagLetters = 6;
 constexpr char kTagAlphabet[] = "0123456789abcdefghjkmnpqrstvwxyz";
 constexpr char kBase64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 constexpr char kHex[] = "0123456789ABCDEF";
@@ -108,13 +108,27 @@ Result<KeySpace> KeySpace::make(std::string_view prefix, std::string_view secret
   return KeySpace(std::move(root), key);
 }
 
-void KeySpace::append_counter(std::string_view key, std::string& out) const {
+void KeySpace::put_tag(std::string_view key, char* tag) const {
   const std::string_view identity = key.substr(0, std::min(kIdentityBytes, key.size()));
   const std::string_view values = key.substr(identity.size());
   const KeyDigest digest = tags_(values.empty() ? identity : values);
+  for (int i = 0; i < kTagLetters; ++i) tag[i] = kTagAlphabet[(digest.lo >> (5 * i)) & 31];
+}
+
+std::uint16_t KeySpace::slot(std::string_view key) const {
+  char tag[kTagLetters];
+  put_tag(key, tag);
+  return key_slot({tag, sizeof(tag)});
+}
+
+void KeySpace::append_counter(std::string_view key, std::string& out) const {
+  const std::string_view identity = key.substr(0, std::min(kIdentityBytes, key.size()));
+  const std::string_view values = key.substr(identity.size());
+  char tag[kTagLetters];
+  put_tag(key, tag);
   out += root_;
   out += '{';
-  for (int i = 0; i < kTagLetters; ++i) out += kTagAlphabet[(digest.lo >> (5 * i)) & 31];
+  out.append(tag, sizeof(tag));
   out += '}';
   append_base64(identity, out);
   append_values(values, out);

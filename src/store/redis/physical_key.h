@@ -34,6 +34,8 @@ class KeySpace {
   void append_counter(std::string_view key, std::string& out) const;
   void append_record(std::string_view key, std::uint64_t worker, Instant window,
                      std::string& out) const;
+  // The slot of a Redis Cluster that the counter of `key` lies in, with all its records.
+  std::uint16_t slot(std::string_view key) const;
   // `shard` steers all keys of one shard into one slot; empty: a single server.
   void append_meta(std::string_view shard, std::string_view name, std::string& out) const;
 
@@ -45,6 +47,9 @@ class KeySpace {
  private:
   KeySpace(std::string root, const KeyHasher::Secret& secret)
       : root_(std::move(root)), tags_(secret) {}
+
+  static constexpr int kTagLetters = 6;
+  void put_tag(std::string_view key, char* tag) const;
 
   std::string root_;  // prefix ":1:"
   KeyHasher tags_;

@@ -18,7 +18,7 @@ void RedisSession::beat(const Beat& beat, MonoTime deadline, BeatHandler handler
 }
 
 void RedisSession::send_beat(const Beat& beat, bool with_text, MonoTime now) {
-  append_beat(beat, keys_.meta(options_.shard, "members"), with_text, output_);
+  append_beat(beat, keys_.meta(shard_, "members"), with_text, output_);
   sent(Kind::beat, now, with_text);
   beat_in_flight_ = true;
 }

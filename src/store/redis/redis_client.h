@@ -71,6 +71,10 @@ class RedisClient final : private Wire::Events {
   void probe(Nanos within, RedisSession::ProbeHandler handler);
   void beat(const Beat& beat, Nanos within, RedisSession::BeatHandler handler);
   void release_waiting();
+  // See RedisSession.
+  void name_shard(std::string shard) { session_.name_shard(std::move(shard)); }
+  // The wire was turned to another server: connects to it at once.
+  void elsewhere() { on_elsewhere(); }
 
   bool ready() const noexcept { return session_.state() == RedisSession::State::ready; }
   ClientState state() const;

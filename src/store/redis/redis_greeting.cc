@@ -74,11 +74,10 @@ void RedisSession::send_scripts(MonoTime now) {
 void RedisSession::send_self_test(Kind kind, bool with_text, MonoTime now) {
   token_ = hex(next_random(random_));
   CommandWriter writer(output_);
-  writer.command({with_text ? "EVAL" : "EVALSHA",
-                  with_text ? kSelfTestScript.text : kSelfTestScript.sha, "3",
-                  keys_.meta(options_.shard, "probe"), keys_.meta(options_.shard, "probe-list"),
-                  keys_.meta(options_.shard, "epoch"), token_, hex(next_random(random_)),
-                  std::to_string(kProbeMs), std::to_string(kEpochMs)});
+  writer.command(
+      {with_text ? "EVAL" : "EVALSHA", with_text ? kSelfTestScript.text : kSelfTestScript.sha, "3",
+       keys_.meta(shard_, "probe"), keys_.meta(shard_, "probe-list"), keys_.meta(shard_, "epoch"),
+       token_, hex(next_random(random_)), std::to_string(kProbeMs), std::to_string(kEpochMs)});
   sent(kind, now, with_text);
   self_test_in_flight_ = true;
 }

@@ -25,6 +25,7 @@ std::uint64_t drawn_seed() {
 RedisSession::RedisSession(SessionOptions options, KeySpace keys, Clock& clock,
                            SessionEvents& events)
     : options_(std::move(options)),
+      shard_(options_.shard),
       keys_(std::move(keys)),
       clock_(clock),
       events_(events),
@@ -75,6 +76,8 @@ void RedisSession::on_reply(const Reply& reply, MonoTime now) {
     case Kind::beat:
       on_beat(pending, reply, now);
       break;
+    case Kind::asking:
+      break;  // a node that is no part of a cluster refuses it, and then decides as ever
     default:
       on_greeting(pending, reply, now);
       break;
@@ -156,6 +159,10 @@ void RedisSession::send_ask(std::uint32_t index, bool with_text, MonoTime now) {
   record.times.not_after =
       record.options.not_after.value_or(record.times.estimate + (record.options.answer_by - now));
   ++record.attempts;
+  if (record.options.asking) {
+    CommandWriter(output_).command({"ASKING"});
+    sent(Kind::asking, now);
+  }
   record.form =
       append_ask(record.counters, record.options, record.times, keys_, with_text, output_);
   if (with_text) ++texts_in_flight_;
@@ -184,7 +191,10 @@ void RedisSession::on_ask_error(const Pending& pending, AskRecord& record, std::
       return;
     }
     row = &row_of(LocalFault::script_loop);
-  } else if (row->error_class == ErrorClass::redirected) {
+  } else if (row == &classify_reply("TRYAGAIN")) {
+    // Some of its keys are here and some where the slot goes: soon all are in one place.
+    if (ask_again(pending, record, false, now)) return;
+  } else if (row->error_class == ErrorClass::redirected && !options_.cluster) {
     row = &row_of(LocalFault::redirect);
   }
   vote(record, row->votes ? row : nullptr, now);

@@ -31,7 +31,10 @@ struct Credentials {
 struct SessionOptions {
   std::uint32_t database = 0;
   std::string client_name = "weir";
-  std::string shard;                 // of the fleet's own keys: see KeySpace
+  // Of the fleet's own keys, see KeySpace; a shard of a cluster is given its own later.
+  std::string shard;
+  // A node of a cluster: redirections are for whoever asked to follow.
+  bool cluster = false;
   std::size_t max_in_flight = 4096;  // asks whose reply has not come, answered or not
   // A reply that takes longer means that the connection is dead: it is replaced.
   Nanos hang_after{std::chrono::milliseconds(500)};
@@ -111,6 +114,8 @@ class RedisSession {
   //              `options` point to lives until the answer.
   void ask(std::span<const Counter> counters, const AskOptions& options, AskHandler& handler,
            std::uint64_t token, MonoTime now);
+  // The fleet's own keys are those of another shard from now on.
+  void name_shard(std::string shard) { shard_ = std::move(shard); }
   // Runs the self-test. One at a time.
   void probe(MonoTime deadline, ProbeHandler handler, MonoTime now);
   // Announces this worker. One at a time; what becomes of it never votes.
@@ -145,6 +150,7 @@ class RedisSession {
     self_test,
     probe,
     beat,
+    asking,  // allows the ask behind it to a slot that is on its way here
     ask
   };
   struct AskRecord;
@@ -194,6 +200,7 @@ class RedisSession {
   void observe(MonoTime sent_at, MonoTime now, Instant store_now);
 
   const SessionOptions options_;
+  std::string shard_;
   const KeySpace keys_;
   Clock& clock_;
   SessionEvents& events_;

@@ -557,5 +557,91 @@ TEST(RedisSession, ProbesWithTheSelfTest) {
   EXPECT_EQ(rope.session.state(), State::ready);
 }
 
+// ---- A node of a cluster
+
+TEST(RedisSession, HandsARedirectionOnAndDoesNotHoldItAgainstTheNode) {
+  Rope rope({.cluster = true});
+  rope.open();
+  const Rule rule(1, 5);
+  const Counter counter = rule.take();
+  rope.replies["EVALSHA"] = "-MOVED 3999 127.0.0.1:6381\r\n";
+  const auto token = rope.ask({&counter, 1});
+  rope.exchange();
+  EXPECT_EQ(rope.answers[token].times, 1);
+  EXPECT_EQ(rope.answers[token].error, "MOVED");
+  EXPECT_FALSE(rope.answers[token].reply_may_follow);
+  ASSERT_EQ(rope.votes.size(), 1U);
+  EXPECT_FALSE(rope.votes[0].failed);
+  EXPECT_EQ(rope.session.state(), State::ready);
+  // Behind the URL of a single server it is a mistake of somebody's.
+  Rope single;
+  single.open();
+  single.replies["EVALSHA"] = "-MOVED 3999 127.0.0.1:6381\r\n";
+  const auto misplaced = single.ask({&counter, 1});
+  single.exchange();
+  EXPECT_EQ(single.answers[misplaced].error, "(redirected)");
+  EXPECT_TRUE(single.votes[0].failed);
+}
+
+TEST(RedisSession, SaysAskingBeforeEachAskThatWasSentHereByOne) {
+  Rope rope({.cluster = true});
+  rope.open();
+  rope.sent.clear();
+  const Rule rule(1, 5);
+  const Counter counter = rule.take();
+  rope.replies["ASKING"] = "+OK\r\n";
+  AskOptions options = rope.within(20ms);
+  options.asking = true;
+  rope.session.ask({&counter, 1}, options, rope, 77, rope.now());
+  // Its script is gone: asked again, it says so again.
+  rope.replies["EVALSHA"] = "-NOSCRIPT No matching script.\r\n";
+  rope.execute();
+  rope.deliver();
+  rope.replies.erase("EVALSHA");
+  const auto plain = rope.ask({&counter, 1});
+  rope.exchange();
+  EXPECT_EQ(rope.sent,
+            (std::vector<std::string>{"ASKING", "EVALSHA", "ASKING", "EVAL", "EVALSHA"}));
+  EXPECT_TRUE(rope.answers[77].allowed);
+  EXPECT_TRUE(rope.answers[plain].allowed);
+  EXPECT_EQ(rope.answers[plain].counters[0].finding.step.remaining, 3U);
+}
+
+TEST(RedisSession, AsksAgainWhereASlotIsHalfMovedAndGivesUpInTheEnd) {
+  Rope rope({.cluster = true});
+  rope.open();
+  const Rule rule(1, 5);
+  const Counter counter = rule.take();
+  rope.replies["EVALSHA"] = "-TRYAGAIN Multiple keys request during rehashing of slot\r\n";
+  const auto token = rope.ask({&counter, 1});
+  rope.execute();
+  rope.deliver();
+  rope.replies.clear();
+  rope.exchange();
+  EXPECT_TRUE(rope.answers[token].allowed);
+  EXPECT_FALSE(rope.votes.back().failed);
+
+  rope.replies["EVALSHA"] = "-TRYAGAIN Multiple keys request during rehashing of slot\r\n";
+  rope.sent.clear();
+  const auto never = rope.ask({&counter, 1});
+  rope.exchange();
+  EXPECT_EQ(rope.answers[never].error, "TRYAGAIN");
+  EXPECT_EQ(rope.answers[never].times, 1);
+  EXPECT_TRUE(rope.votes.back().failed);
+  EXPECT_LE(rope.sent.size(), 8U);
+  EXPECT_EQ(rope.session.state(), State::ready);
+}
+
+TEST(RedisSession, KeepsItsShardsOwnKeysWhereItIsToldTo) {
+  Rope rope({.shard = "a", .cluster = true});
+  rope.open();
+  EXPECT_TRUE(rope.redis.keys().contains("weir:1:{!a}epoch"));
+  rope.session.name_shard("b");
+  rope.session.probe(
+      rope.now() + 20ms, [](const ErrorRow*, const StoreReport*) {}, rope.now());
+  rope.exchange();
+  EXPECT_TRUE(rope.redis.keys().contains("weir:1:{!b}epoch"));
+}
+
 }  // namespace
 }  // namespace weir::store::redis

@@ -28,6 +28,7 @@ struct StoreReport {
   std::string epoch;   // another one: the data were lost
   bool replica = false;
   bool cluster = false;
+  std::uint32_t masters = 0;  // of a cluster that was looked at as a whole; 0: one server was
   bool loading = false;
   bool info_denied = false;  // the user may not ask for what is above and below
   std::uint64_t maxmemory = 0;

@@ -1,0 +1,128 @@
+#include "testing/redis_cluster.h"
+
+#include <chrono>
+#include <functional>
+#include <stdexcept>
+#include <thread>
+
+namespace weir::testing {
+namespace {
+
+void wait_for(const char* what, const std::function<bool()>& done) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!done()) {
+    if (std::chrono::steady_clock::now() >= until) {
+      throw std::runtime_error(std::string("the cluster does not get there: ") + what);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+void must(RedisServer& server, const std::vector<std::string>& command) {
+  const std::string reply = server.execute(command);
+  if (reply != "+OK\r\n") throw std::runtime_error(command[1] + ": " + reply);
+}
+
+// The texts of a flat array of bulk strings.
+std::vector<std::string> texts(const std::string& reply) {
+  std::vector<std::string> out;
+  for (std::size_t at = reply.find('$'); at != std::string::npos;) {
+    const std::size_t size = std::stoul(reply.substr(at + 1));
+    const std::size_t begin = reply.find("\r\n", at) + 2;
+    out.push_back(reply.substr(begin, size));
+    at = reply.find('$', begin + size);
+  }
+  return out;
+}
+
+}  // namespace
+
+RedisCluster::RedisCluster(Options options) : options_(options) {
+  const std::size_t masters = options_.masters + options_.spare;
+  const std::size_t count = masters + options_.masters * options_.replicas;
+  std::vector<std::uint16_t> bus;
+  for (std::size_t i = 0; i < count; ++i) {
+    bus.push_back(free_port());
+    nodes_.push_back(std::make_unique<RedisServer>(RedisServer::Options{
+        .arguments = {"--cluster-enabled", "yes", "--cluster-port", std::to_string(bus.back()),
+                      "--cluster-node-timeout", std::to_string(options_.node_timeout_ms),
+                      "--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay",
+                      "0"}}));
+  }
+  for (std::size_t i = 0; i < options_.masters; ++i) {
+    const std::size_t first = (i * 16'384 + options_.masters - 1) / options_.masters;
+    const std::size_t next = ((i + 1) * 16'384 + options_.masters - 1) / options_.masters;
+    must(*nodes_[i], {"CLUSTER", "ADDSLOTSRANGE", std::to_string(first), std::to_string(next - 1)});
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    must(*nodes_[i], {"CLUSTER", "SET-CONFIG-EPOCH", std::to_string(i + 1)});
+  }
+  for (std::size_t i = 1; i < count; ++i) {
+    must(*nodes_[0], {"CLUSTER", "MEET", "127.0.0.1", std::to_string(nodes_[i]->port()),
+                      std::to_string(bus[i])});
+  }
+  for (const auto& node : nodes_) {
+    wait_for("all nodes know each other", [&] {
+      const std::string info = node->text({"CLUSTER", "INFO"});
+      return info.find("cluster_known_nodes:" + std::to_string(count) + "\r\n") !=
+             std::string::npos;
+    });
+  }
+  for (std::size_t m = 0; m < options_.masters; ++m) {
+    for (std::size_t r = 0; r < options_.replicas; ++r) {
+      RedisServer& replica = replica_of(m, r);
+      const std::string id = id_of(*nodes_[m]);
+      wait_for("a replica knows its master", [&] {
+        return replica.execute({"CLUSTER", "REPLICATE", id}) == "+OK\r\n";
+      });
+    }
+  }
+  for (const auto& node : nodes_) {
+    wait_for("it works", [&] { return works(*node); });
+  }
+  for (std::size_t m = 0; m < options_.masters; ++m) {
+    for (std::size_t r = 0; r < options_.replicas; ++r) {
+      wait_for("replicas are in step", [&] {
+        return replica_of(m, r).text({"INFO", "replication"}).find("master_link_status:up") !=
+               std::string::npos;
+      });
+    }
+  }
+}
+
+bool RedisCluster::works(RedisServer& node) {
+  const std::string info = node.text({"CLUSTER", "INFO"});
+  return info.find("cluster_state:ok") != std::string::npos &&
+         info.find("cluster_slots_ok:16384") != std::string::npos;
+}
+
+std::string RedisCluster::url() const {
+  std::string hosts;
+  for (const auto& node : nodes_) {
+    hosts += (hosts.empty() ? "" : ",") + ("127.0.0.1:" + std::to_string(node->port()));
+  }
+  return "redis+cluster://" + hosts;
+}
+
+void RedisCluster::move_slot(std::uint16_t slot, RedisServer& from, RedisServer& to) {
+  const std::string number = std::to_string(slot);
+  const std::string from_id = id_of(from);
+  const std::string to_id = id_of(to);
+  must(to, {"CLUSTER", "SETSLOT", number, "IMPORTING", from_id});
+  must(from, {"CLUSTER", "SETSLOT", number, "MIGRATING", to_id});
+  for (;;) {
+    const std::vector<std::string> keys =
+        texts(from.execute({"CLUSTER", "GETKEYSINSLOT", number, "2"}));
+    if (keys.empty()) break;
+    std::vector<std::string> migrate = {"MIGRATE", "127.0.0.1", std::to_string(to.port()), "", "0",
+                                        "5000",    "KEYS"};
+    migrate.insert(migrate.end(), keys.begin(), keys.end());
+    const std::string reply = from.execute(migrate);
+    // One that expired meanwhile is not there to be moved.
+    if (reply != "+OK\r\n" && reply != "+NOKEY\r\n") throw std::runtime_error("MIGRATE: " + reply);
+  }
+  must(to, {"CLUSTER", "SETSLOT", number, "NODE", to_id});
+  must(from, {"CLUSTER", "SETSLOT", number, "NODE", to_id});
+}
+
+}  // namespace weir::testing

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "testing/redis_server.h"
+
+namespace weir::testing {
+
+// A real Redis Cluster on free ports of 127.0.0.1: masters that share the slots evenly, and
+// replicas.
+class RedisCluster {
+ public:
+  struct Options {
+    std::size_t masters = 3;
+    std::size_t replicas = 0;     // of each master
+    std::size_t spare = 0;        // masters without slots
+    int node_timeout_ms = 1'000;  // until a node that is silent counts as failed
+  };
+
+  // Throws std::runtime_error where the cluster does not work within 30 seconds.
+  RedisCluster() : RedisCluster(Options{}) {}
+  explicit RedisCluster(Options options);
+
+  // Masters first, then spares, then the replicas: of the first master, of the second, and so on.
+  RedisServer& node(std::size_t i) { return *nodes_[i]; }
+  RedisServer& spare(std::size_t i = 0) { return *nodes_[options_.masters + i]; }
+  RedisServer& replica_of(std::size_t master, std::size_t i = 0) {
+    return *nodes_[options_.masters + options_.spare + master * options_.replicas + i];
+  }
+  std::size_t size() const noexcept { return nodes_.size(); }
+  // redis+cluster://, by all nodes.
+  std::string url() const;
+
+  // Which master the slots were given to at first.
+  std::size_t first_owner(std::uint16_t slot) const noexcept {
+    return slot * options_.masters / 16'384;
+  }
+  // Moves a slot with its keys, a few at a time, as resharding does.
+  void move_slot(std::uint16_t slot, RedisServer& from, RedisServer& to);
+
+  static std::string id_of(RedisServer& node) { return node.text({"CLUSTER", "MYID"}); }
+  // Whether that node takes all slots for served.
+  static bool works(RedisServer& node);
+
+ private:
+  const Options options_;
+  std::vector<std::unique_ptr<RedisServer>> nodes_;
+};
+
+}  // namespace weir::testing
