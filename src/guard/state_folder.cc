@@ -1,6 +1,7 @@
 #include "guard/state_folder.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -47,6 +48,16 @@ bool write_all(int descriptor, const std::string& text) {
   return true;
 }
 
+// Null: another process has it. A lock ends with its process, however that ends.
+std::shared_ptr<const void> lock(const std::string& path) {
+  const auto file =
+      std::make_shared<const File>(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640));
+  if (file->good() && ::flock(file->get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    return nullptr;
+  }
+  return file;
+}
+
 }  // namespace
 
 Result<StateFolder> StateFolder::open(const std::string& folder, const std::string& store) {
@@ -64,7 +75,8 @@ Result<StateFolder> StateFolder::open(const std::string& folder, const std::stri
   if (::access(folder.c_str(), W_OK | X_OK) != 0) return refused("cannot be written to");
   static const KeyHasher hasher(
       KeyHasher::Secret{'w', 'e', 'i', 'r', ' ', 's', 't', 'a', 't', 'e'});
-  return StateFolder(folder, folder + "/membership-" + hex(hasher(store).lo));
+  const std::string path = folder + "/membership-" + hex(hasher(store).lo);
+  return StateFolder(folder, path, lock(path + ".lock"));
 }
 
 std::optional<Result<ladder::MembershipView>> StateFolder::read() const {

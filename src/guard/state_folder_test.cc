@@ -45,8 +45,25 @@ TEST_F(StateFolderStories, ReadsWhatWasWrittenLastAndNothingBeforeThat) {
   const auto again = StateFolder::open(root_ + "/weir", "redis://a weir");
   ASSERT_TRUE(again->read() && *again->read());
   EXPECT_EQ((*again->read())->epoch, 2U);
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(root_ + "/weir"), {}), 1)
-      << "nothing else is left there";
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(root_ + "/weir"), {}), 2)
+      << "the view, and its lock";
+}
+
+TEST_F(StateFolderStories, IsOneProcesssAtATime) {
+  auto first = StateFolder::open(root_, "s");
+  EXPECT_TRUE(first->alone());
+  EXPECT_FALSE(StateFolder::open(root_, "s")->alone());
+  EXPECT_TRUE(StateFolder::open(root_, "other")->alone());
+  const StateFolder moved = *std::move(first);
+  EXPECT_FALSE(StateFolder::open(root_, "s")->alone());
+}
+
+TEST_F(StateFolderStories, IsFreeAgainWhenItsProcessIsGone) {
+  {
+    const auto first = StateFolder::open(root_, "s");
+    EXPECT_FALSE(StateFolder::open(root_, "s")->alone());
+  }
+  EXPECT_TRUE(StateFolder::open(root_, "s")->alone());
 }
 
 TEST_F(StateFolderStories, KeepsTheViewsOfTwoStoresApart) {
