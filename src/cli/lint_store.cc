@@ -21,6 +21,9 @@ std::string milliseconds(Nanos length) {
 }
 
 std::string role_of(const redis::StoreReport& report) {
+  if (report.masters > 0) {
+    return std::to_string(report.masters) + (report.masters == 1 ? " master" : " masters");
+  }
   if (report.info_denied) return "role unknown";
   return report.replica ? "replica" : "primary";
 }
@@ -29,7 +32,7 @@ std::string role_of(const redis::StoreReport& report) {
 std::string words_of(const redis::StoreReport& report, Nanos took) {
   std::string out = report.version.empty() ? "version unknown" : report.version;
   out += ", " + role_of(report);
-  if (report.replicas && *report.replicas > 0) {
+  if (report.masters == 0 && report.replicas && *report.replicas > 0) {
     out += ", " + std::to_string(*report.replicas) +
            (*report.replicas == 1 ? " replica" : " replicas");
   }

@@ -4,10 +4,12 @@
 #include <boost/asio/steady_timer.hpp>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "guard/shard_driver.h"
-#include "store/redis/asio_wire.h"
 #include "store/redis/wire.h"
 #include "weir/clock.h"
 #include "weir/observer.h"
@@ -23,16 +25,18 @@ class HostedShard final : private ShardDriver::Host {
   struct Ports {
     std::function<void()> connection_changed;
     std::function<void(std::string text, std::uint64_t epoch)> write_view;
-    std::function<bool(SharedAsk&)> ask_another;  // see ShardDriver::Host
+    // See ShardDriver::Host.
+    std::function<bool(SharedAsk&)> ask_another;
+    std::function<bool(SharedAsk&, std::string_view error)> follow;
   };
 
-  HostedShard(boost::asio::io_context& io, const store::redis::Endpoint& endpoint,
+  HostedShard(boost::asio::io_context& io, std::unique_ptr<store::redis::Wire> wire,
               ShardDriver::Options options, store::redis::KeySpace keys, Clock& clock,
               Observer* observer, Ports ports)
       : ports_(std::move(ports)),
         timer_(io),
-        wire_(io, endpoint),
-        driver_(std::move(options), std::move(keys), wire_, clock, observer, *this) {}
+        wire_(std::move(wire)),
+        driver_(std::move(options), std::move(keys), *wire_, clock, observer, *this) {}
 
   ShardDriver& driver() noexcept { return driver_; }
   const ShardDriver& driver() const noexcept { return driver_; }
@@ -60,11 +64,14 @@ class HostedShard final : private ShardDriver::Host {
   bool ask_another(SharedAsk& ask) noexcept override {
     return ports_.ask_another && ports_.ask_another(ask);
   }
+  bool follow(SharedAsk& ask, std::string_view error) noexcept override {
+    return ports_.follow && ports_.follow(ask, error);
+  }
 
   const Ports ports_;
   bool stopped_ = false;  // the loop's
   boost::asio::steady_timer timer_;
-  store::redis::AsioWire wire_;
+  std::unique_ptr<store::redis::Wire> wire_;
   ShardDriver driver_;
 };
 

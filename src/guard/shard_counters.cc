@@ -37,52 +37,69 @@ void ShardCounters::count_answer(Nanos latency) noexcept {
   add(latency_sum_ns_, static_cast<std::uint64_t>(std::max(latency, Nanos(0)).count()));
 }
 
-void ShardCounters::write(const ladder::ShardLadder& ladder, Instant store_now,
-                          std::optional<Nanos> skew, render::Exposition& out) const {
+void write_shards(std::span<const ShardView> shards, render::Exposition& out) {
   using Type = render::Exposition::Type;
-  constexpr std::string_view kShard = "0";
+  using Counter = ShardCounters::Counter;
   const auto read = [](const Counter& counter) { return counter.load(std::memory_order_relaxed); };
-  out.family("weir_breaker_state", Type::gauge,
-             "Whether the store is asked: 0 closed, 1 recovering, 2 open.");
-  out.sample({{"shard", kShard}}, number_of(ladder.breaker().state()));
+  // One family, a sample a shard.
+  const auto each = [&](std::string_view name, Type type, std::string_view help, auto value) {
+    out.family(name, type, help);
+    for (const ShardView& shard : shards) out.sample({{"shard", shard.name}}, value(shard));
+  };
+  each("weir_breaker_state", Type::gauge,
+       "Whether the store is asked: 0 closed, 1 recovering, 2 open.",
+       [](const ShardView& shard) { return number_of(shard.ladder.breaker().state()); });
   out.family("weir_breaker_transitions_total", Type::counter,
              "Times that the store's breaker changed.");
-  out.sample({{"shard", kShard}, {"to", "open"}}, read(openings_));
-  out.sample({{"shard", kShard}, {"to", "closed"}}, read(closings_));
+  for (const ShardView& shard : shards) {
+    out.sample({{"shard", shard.name}, {"to", "open"}}, read(shard.counters.openings_));
+    out.sample({{"shard", shard.name}, {"to", "closed"}}, read(shard.counters.closings_));
+  }
   out.family("weir_store_seconds", Type::histogram,
              "Time that the store took for what it answered.");
-  std::array<std::uint64_t, kBounds + 1> counts{};
-  for (std::size_t i = 0; i < counts.size(); ++i) counts[i] = read(latencies_[i]);
-  out.histogram({"shard", kShard}, kLatencyBounds, counts,
-                Nanos(static_cast<std::int64_t>(read(latency_sum_ns_))));
-  if (skew) {
+  for (const ShardView& shard : shards) {
+    std::array<std::uint64_t, ShardCounters::kBounds + 1> counts{};
+    for (std::size_t i = 0; i < counts.size(); ++i) counts[i] = read(shard.counters.latencies_[i]);
+    out.histogram({"shard", shard.name}, kLatencyBounds, counts,
+                  Nanos(static_cast<std::int64_t>(read(shard.counters.latency_sum_ns_))));
+  }
+  const bool skewed = std::any_of(shards.begin(), shards.end(),
+                                  [](const ShardView& shard) { return shard.skew.has_value(); });
+  if (skewed) {
     out.family("weir_clock_skew_seconds", Type::gauge, "The store's clock less this host's.");
-    out.sample({{"shard", kShard}}, *skew);
+    for (const ShardView& shard : shards) {
+      if (shard.skew) out.sample({{"shard", shard.name}}, *shard.skew);
+    }
   }
   out.family("weir_store_errors_total", Type::counter,
              "Asks and connections that failed, by class.");
-  for (std::size_t i = 0; i < kErrorClasses; ++i) {
-    out.sample({{"shard", kShard}, {"class", redis::to_string(static_cast<redis::ErrorClass>(i))}},
-               read(errors_[i]));
+  for (const ShardView& shard : shards) {
+    for (std::size_t i = 0; i < ShardCounters::kErrorClasses; ++i) {
+      out.sample(
+          {{"shard", shard.name}, {"class", redis::to_string(static_cast<redis::ErrorClass>(i))}},
+          read(shard.counters.errors_[i]));
+    }
   }
-  out.family("weir_store_unknown_total", Type::counter,
-             "Asks that were sent and never had a reply.");
-  out.sample({{"shard", kShard}}, read(unknown_));
-  out.family("weir_store_coalesced_total", Type::counter,
-             "Asks that went to the store as one with another's.");
-  out.sample({{"shard", kShard}}, read(coalesced_));
+  each("weir_store_unknown_total", Type::counter, "Asks that were sent and never had a reply.",
+       [&](const ShardView& shard) { return read(shard.counters.unknown_); });
+  each("weir_store_coalesced_total", Type::counter,
+       "Asks that went to the store as one with another's.",
+       [&](const ShardView& shard) { return read(shard.counters.coalesced_); });
   out.family("weir_store_give_backs_total", Type::counter,
-             "Charges of asks that were answered without the store, returned to their counters.");
-  out.sample({{"shard", kShard}, {"result", "done"}}, read(given_back_));
-  out.sample({{"shard", kShard}, {"result", "lost"}}, read(not_given_back_));
-  out.family("weir_over_bound_total", Type::counter,
-             "Counters found above the bound on the store's return.");
-  out.sample({{"shard", kShard}}, read(over_bound_));
-  out.family("weir_owed_units", Type::gauge,
-             "Units admitted locally that the store has not been told of.");
-  out.sample({{"shard", kShard}}, ladder.known().owed_units(store_now));
-  out.family("weir_workers", Type::gauge, "Workers that share the limits while the store is away.");
-  out.sample({{"shard", kShard}}, std::uint64_t{ladder.division()->workers()});
+             "Charges of asks that were answered without the store, or denied by another shard, "
+             "returned.");
+  for (const ShardView& shard : shards) {
+    out.sample({{"shard", shard.name}, {"result", "done"}}, read(shard.counters.given_back_));
+    out.sample({{"shard", shard.name}, {"result", "lost"}}, read(shard.counters.not_given_back_));
+  }
+  each("weir_over_bound_total", Type::counter,
+       "Counters found above the bound on the store's return.",
+       [&](const ShardView& shard) { return read(shard.counters.over_bound_); });
+  each("weir_owed_units", Type::gauge,
+       "Units admitted locally that the store has not been told of.",
+       [](const ShardView& shard) { return shard.ladder.known().owed_units(shard.store_now); });
+  each("weir_workers", Type::gauge, "Workers that share the limits while the store is away.",
+       [](const ShardView& shard) { return std::uint64_t{shard.ladder.division()->workers()}; });
 }
 
 }  // namespace weir::guard

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <string_view>
 
 #include "ladder/shard_ladder.h"
 #include "render/metrics.h"
@@ -13,6 +15,8 @@ namespace weir::guard {
 
 // A breaker's state as the metrics write it: 0 closed, 1 recovering, 2 open.
 std::uint64_t number_of(breaker::ProbeState state) noexcept;
+
+struct ShardView;
 
 // What happened on one shard, counted for the metrics.
 //
@@ -37,11 +41,9 @@ class ShardCounters {
   std::uint64_t over_bound() const noexcept { return over_bound_.load(); }
   std::uint64_t not_given_back() const noexcept { return not_given_back_.load(); }
 
-  // `skew`: the store's clock less this host's, where it is known.
-  void write(const ladder::ShardLadder& ladder, Instant store_now, std::optional<Nanos> skew,
-             render::Exposition& out) const;
-
  private:
+  friend void write_shards(std::span<const ShardView> shards, render::Exposition& out);
+
   static constexpr std::size_t kErrorClasses = 5;
   static constexpr std::size_t kBounds = 13;
   using Counter = std::atomic<std::uint64_t>;
@@ -61,5 +63,17 @@ class ShardCounters {
   std::array<Counter, kBounds + 1> latencies_{};  // the last has no bound
   Counter latency_sum_ns_{0};
 };
+
+// One shard for the metrics: its label, and where its numbers are.
+struct ShardView {
+  std::string_view name;
+  const ShardCounters& counters;
+  const ladder::ShardLadder& ladder;
+  Instant store_now;
+  std::optional<Nanos> skew;  // the store's clock less this host's, where it is known
+};
+
+// Writes the families of all shards.
+void write_shards(std::span<const ShardView> shards, render::Exposition& out);
 
 }  // namespace weir::guard

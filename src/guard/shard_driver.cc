@@ -235,9 +235,9 @@ void ShardDriver::free_flight(std::uint64_t token) {
   in_flight_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void ShardDriver::send(SharedAsk& ask) {
+void ShardDriver::send(SharedAsk& ask, bool asking) {
   SharedAsk* const one = &ask;
-  send_as_one({&one, 1});
+  send_as_one({&one, 1}, asking);
 }
 
 void ShardDriver::send_together(std::span<SharedAsk* const> asks) {
@@ -245,7 +245,7 @@ void ShardDriver::send_together(std::span<SharedAsk* const> asks) {
   coalescer_.gather(asks, [this](std::span<SharedAsk* const> alike) { send_as_one(alike); });
 }
 
-void ShardDriver::send_as_one(std::span<SharedAsk* const> asks) {
+void ShardDriver::send_as_one(std::span<SharedAsk* const> asks, bool asking) {
   const Moment now = moment();
   const std::uint64_t token = take_flight(asks);
   Flight& flight = *flights_[token];
@@ -269,7 +269,8 @@ void ShardDriver::send_as_one(std::span<SharedAsk* const> asks) {
                .known = flight.brings ? std::span<const std::optional<redis::Known>>(
                                             flight.known.data(), counters.size())
                                       : std::span<const std::optional<redis::Known>>{},
-               .at_exact_time = several},
+               .at_exact_time = several,
+               .asking = asking},
               *this, token);
 }
 
@@ -314,7 +315,7 @@ void ShardDriver::on_answer(std::uint64_t token, const redis::Answer& answer) {
   const std::span<SharedAsk* const> asks = flight.asks;  // the flight is not taken again before end
   if (!answer.decided()) {
     counters_.count_error(*answer.error);
-    for (SharedAsk* ask : asks) unanswered(flight, *ask, answer.reply_may_follow);
+    for (SharedAsk* ask : asks) unanswered(flight, *ask, answer);
   } else if (asks.size() == 1) {
     answered(flight, asks, answer);
   } else {
@@ -375,7 +376,12 @@ void ShardDriver::answered_together(Flight& flight, std::span<SharedAsk* const> 
   }
 }
 
-void ShardDriver::unanswered(Flight& flight, SharedAsk& ask, bool reply_may_follow) {
+void ShardDriver::unanswered(Flight& flight, SharedAsk& ask, const redis::Answer& answer) {
+  // Nothing was carried out: the one that was named decides.
+  if (answer.error->error_class == redis::ErrorClass::redirected &&
+      host_.follow(ask, answer.error_text)) {
+    return;
+  }
   // Whatever another store says is not owed here: a charge that comes late is given back.
   if (host_.ask_another(ask)) {
     note_unwanted(flight);
@@ -385,7 +391,7 @@ void ShardDriver::unanswered(Flight& flight, SharedAsk& ask, bool reply_may_foll
   const std::optional<SharedAsk::OwnDecision> own = ask.decided_by_itself();
   const LadderVerdict verdict =
       own ? own->verdict : ladder_.without(ask.request, now, ask.findings());
-  if (reply_may_follow) {
+  if (answer.reply_may_follow) {
     note_decided(flight, ask, own ? *own : SharedAsk::OwnDecision{verdict, ask.findings()});
   }
   ask.decided(verdict, now.store);
@@ -439,6 +445,37 @@ void ShardDriver::take_back(const Flight& flight, std::span<const store::Counter
     if (twice > 0) charges_.push_back({counters[i], twice, receipt});
   }
   if (!charges_.empty()) give_backs_.give_back(charges_, flight.loaded_at);
+}
+
+void ShardDriver::give_back(std::span<const store::Counter> counters,
+                            std::span<const store::Finding> charged, Instant loaded_at) {
+  charges_.clear();
+  for (std::size_t i = 0; i < counters.size(); ++i) {
+    if (!charged[i].charged || charged[i].units == 0) continue;
+    charges_.push_back({counters[i], charged[i].units, charged[i].step.receipt()});
+  }
+  if (!charges_.empty()) give_backs_.give_back(charges_, loaded_at);
+}
+
+void ShardDriver::take_back(std::span<const store::Counter> counters,
+                            std::span<const store::Finding> charged, Instant loaded_at,
+                            const SharedAsk::OwnDecision& own) {
+  const bool admitted = own.verdict.verdict == Verdict::allowed;
+  const bool from_part = admitted && own.verdict.rung == Rung::share;
+  charges_.clear();
+  for (std::size_t i = 0; i < counters.size(); ++i) {
+    if (!charged[i].charged || charged[i].units == 0) continue;
+    const Instant receipt = charged[i].step.receipt();
+    std::uint64_t twice = charged[i].units;
+    if (admitted) {
+      const std::uint64_t outage =
+          from_part && own.findings[i].charged ? ladder_.known().outage_of(counters[i].digest) : 0;
+      if (outage == 0) continue;  // admitted without a part: the charge is its only trace
+      twice = ladder_.known().forgive(counters[i], outage, receipt, twice);
+    }
+    if (twice > 0) charges_.push_back({counters[i], twice, receipt});
+  }
+  if (!charges_.empty()) give_backs_.give_back(charges_, loaded_at);
 }
 
 void ShardDriver::learn(std::span<const store::Counter> counters, const redis::Answer& answer) {
@@ -517,6 +554,11 @@ void ShardDriver::on_disconnected(const redis::ErrorRow& why, std::string_view t
   }
   seat_.store_away();
   host_.connection_changed();
+}
+
+void ShardDriver::on_elsewhere() {
+  ladder_.breaker().hasten(clock_.mono());
+  arm();
 }
 
 // ---- The breaker's turns

@@ -51,6 +51,12 @@ class ShardDriver final : private store::redis::ClientEvents,
       (void)ask;
       return false;
     }
+    // The server said that another one is to be asked. Whether the ask is that one's to decide now.
+    virtual bool follow(SharedAsk& ask, std::string_view error) noexcept {
+      (void)ask;
+      (void)error;
+      return false;
+    }
   };
 
   struct Options {
@@ -81,12 +87,24 @@ class ShardDriver final : private store::redis::ClientEvents,
   void start();
   // Answers everything that waits, and closes the connection.
   void stop();
-  // Asks the store; the ask is decided by its time.
-  void send(SharedAsk& ask);
+  // Asks the store; the ask is decided by its time. `asking`: a slot that is on its way here.
+  void send(SharedAsk& ask, bool asking = false);
   // The same for asks that came together. Callers that ask alike go to the store as one (see
   // coalesce.h): as many as fit are admitted, the first of them first.
   void send_together(std::span<SharedAsk* const> asks);
   void on_wake();
+
+  // The wire was turned to another server, which took this one's place.
+  void elsewhere() { client_.elsewhere(); }
+  // Before the connection that is to be of that shard.
+  void name_shard(std::string shard) { client_.name_shard(std::move(shard)); }
+
+  // The store charged these counters for a request that was denied elsewhere: they are given back.
+  void give_back(std::span<const store::Counter> counters, std::span<const store::Finding> charged,
+                 Instant loaded_at);
+  // The same, for a request that was decided without the store meanwhile.
+  void take_back(std::span<const store::Counter> counters, std::span<const store::Finding> charged,
+                 Instant loaded_at, const SharedAsk::OwnDecision& own);
 
   // See FleetSeat. The first two before start().
   void start_from(const ladder::MembershipView& view) { seat_.start_from(view); }
@@ -104,6 +122,11 @@ class ShardDriver final : private store::redis::ClientEvents,
   void decide_without(SharedAsk& ask) noexcept;
   ladder::LadderVerdict without(const ladder::LadderRequest& request,
                                 std::span<store::Finding> findings) noexcept;
+  // Takes back what without() has just admitted from this worker's part.
+  void unspend(const ladder::LadderRequest& request,
+               std::span<const store::Finding> findings) noexcept {
+    ladder_.unspend(request, moment(), findings);
+  }
   // Who shares the limits from now on.
   void divide(ladder::Division division) { ladder_.divide(std::move(division)); }
 
@@ -115,8 +138,9 @@ class ShardDriver final : private store::redis::ClientEvents,
   WorkerPart part() const { return seat_.part(); }
   bool seated() const noexcept { return seat_.settled(); }
   std::string state_json() const;
-  void write_metrics(render::Exposition& out) const {
-    counters_.write(ladder_, moment().store, clock_skew(), out);
+  // Under that label; it lives as long as the name.
+  ShardView view(std::string_view name) const {
+    return {name, counters_, ladder_, moment().store, clock_skew()};
   }
 
  private:
@@ -141,7 +165,7 @@ class ShardDriver final : private store::redis::ClientEvents,
     std::vector<Superfluous> superfluous;  // by counter
   };
 
-  void send_as_one(std::span<SharedAsk* const> asks);
+  void send_as_one(std::span<SharedAsk* const> asks, bool asking = false);
   std::uint64_t take_flight(std::span<SharedAsk* const> asks);
   void free_flight(std::uint64_t token);
   void tell_owed(Flight& flight, std::span<const store::Counter> counters,
@@ -161,7 +185,7 @@ class ShardDriver final : private store::redis::ClientEvents,
                 const store::redis::Answer& answer);
   void answered_together(Flight& flight, std::span<SharedAsk* const> asks,
                          const store::redis::Answer& answer);
-  void unanswered(Flight& flight, SharedAsk& ask, bool reply_may_follow);
+  void unanswered(Flight& flight, SharedAsk& ask, const store::redis::Answer& answer);
   void on_vote(const store::redis::Vote& vote) override;
   void on_late(const store::redis::LateReply& late) override;
   void on_lost(std::uint64_t token) override;
@@ -173,6 +197,7 @@ class ShardDriver final : private store::redis::ClientEvents,
   void on_report(const store::redis::StoreReport& report) override;
   void on_connected() override { seat_.store_there(); }
   void on_disconnected(const store::redis::ErrorRow& why, std::string_view text) override;
+  void on_elsewhere() override;
   void on_clock_set() override { tell({.kind = StoreEvent::Kind::clock_set}); }
 
   void changed(breaker::ProbeBreaker::Change change, const store::redis::ErrorRow* why);

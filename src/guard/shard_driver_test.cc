@@ -121,7 +121,10 @@ class Rig : private ShardDriver::Host {
   }
   std::string metrics() {
     render::Metrics all;
-    all.add_source([this](render::Exposition& out) { driver.write_metrics(out); });
+    all.add_source([this](render::Exposition& out) {
+      const ShardView view = driver.view("0");
+      write_shards({&view, 1}, out);
+    });
     std::string text;
     all.write(text);
     return text;

@@ -34,8 +34,9 @@ class SharedAsk {
 
   ladder::LadderRequest request;
   Where where = Where::first;
-  MonoTime answer_by{};  // decided by then, whatever happens
-  Instant loaded_at{};   // when the policy of its numbers was loaded
+  MonoTime answer_by{};        // decided by then, whatever happens
+  Instant loaded_at{};         // when the policy of its numbers was loaded
+  std::uint8_t redirects = 0;  // of a cluster, that were followed
   std::span<store::Finding> findings() noexcept {
     return {findings_.data(), request.counters.size()};
   }

@@ -245,9 +245,10 @@ TEST(SharedGuardOpen, SaysWhatThisReleaseDoesNotDoOnASharedStore) {
     return guard ? std::string() : guard.error().message;
   };
   const std::string routes = "routes:\n  a: {limits: [5 per minute], protects: ";
-  EXPECT_NE(
-      refused("store: redis+cluster://127.0.0.1:1\n" + routes + "security}\n").find("Cluster"),
-      std::string::npos);
+  EXPECT_NE(refused("store: {url: 'redis+cluster://127.0.0.1:1', fallback: 'redis://h'}\n" +
+                    routes + "security}\n")
+                .find("a cluster with a `fallback`"),
+            std::string::npos);
   EXPECT_NE(refused("store: redis://127.0.0.1:1\n" + routes + "revenue}\n").find("no journal"),
             std::string::npos);
 }

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "guard/cluster_store.h"
 #include "guard/fallback_ask.h"
 #include "guard/hosted_shard.h"
 #include "guard/seat_options.h"
@@ -21,6 +22,7 @@
 #include "guard/view_writer.h"
 #include "policy/store_url.h"
 #include "store/redis/store_address.h"
+#include "store/redis/topology/server_wire.h"
 
 namespace weir::guard {
 
@@ -75,7 +77,8 @@ class FallbackObserver final : public Observer {
 
 // One server: where it is, and how it is asked.
 struct Server {
-  redis::Endpoint endpoint;
+  policy::StoreSpec spec;
+  policy::StoreUrl url;
   ShardDriver::Options options;
   redis::KeySpace keys;
 };
@@ -85,8 +88,8 @@ class ThreadedStore final : public SharedStore {
  public:
   ThreadedStore(Server first, Clock& clock, render::Metrics& metrics, Observer* observer)
       : metrics_(metrics),
-        first_(io_, first.endpoint, std::move(first.options), std::move(first.keys), clock,
-               observer,
+        first_(io_, redis::server_wire(io_, first.spec, first.url, clock), std::move(first.options),
+               std::move(first.keys), clock, observer,
                {.connection_changed =
                     [this] {
                       // The lock, so that who is about to wait has not looked yet.
@@ -102,7 +105,8 @@ class ThreadedStore final : public SharedStore {
         clock_(clock),
         fallback_observer_(observer) {
     source_ = metrics_.add_source([this](render::Exposition& out) {
-      driver_.write_metrics(out);
+      const ShardView view = driver_.view("0");
+      write_shards({&view, 1}, out);
       if (fallback_) {
         fallback_counters_.write(fallback_->driver().ladder().breaker().state(), out);
       }
@@ -123,19 +127,24 @@ class ThreadedStore final : public SharedStore {
 
   // Asked while the first one cannot be. Before start().
   void fall_back_to(Server server) {
-    fallback_ = std::make_unique<HostedShard>(io_, server.endpoint, std::move(server.options),
-                                              std::move(server.keys), clock_, &fallback_observer_,
-                                              HostedShard::Ports{});
+    fallback_ = std::make_unique<HostedShard>(
+        io_, redis::server_wire(io_, server.spec, server.url, clock_), std::move(server.options),
+        std::move(server.keys), clock_, &fallback_observer_, HostedShard::Ports{});
   }
 
   // Views are written there from now on, and the one that stands there is taken up. Before start().
   void keep_state(StateFolder folder, Observer* observer) {
-    if (const auto found = folder.read()) {
-      if (*found) {
-        driver_.start_from(**found);
-      } else if (observer != nullptr) {
-        observer->on_store_event({.kind = StoreEvent::Kind::fault, .why = found->error().message});
-      }
+    const auto found = folder.read();
+    std::string trouble;
+    if (!folder.alone()) {
+      trouble = folder.not_alone();
+    } else if (found && *found) {
+      driver_.start_from(**found);
+    } else if (found) {
+      trouble = found->error().message;
+    }
+    if (!trouble.empty() && observer != nullptr) {
+      observer->on_store_event({.kind = StoreEvent::Kind::fault, .why = trouble});
     }
     writer_.emplace(std::move(folder), [this](std::uint64_t epoch, std::string fault) {
       asio::post(io_, [this, epoch, fault = std::move(fault)] {
@@ -288,19 +297,6 @@ class ThreadedStore final : public SharedStore {
   std::optional<ViewWriter> writer_;  // last: its thread posts to the loop
 };
 
-// Where a server is that a URL names. Files that cannot be used are no fault of the store's, and
-// are said at once.
-Result<redis::Endpoint> endpoint_of(const policy::StoreSpec& spec, const policy::StoreUrl& url) {
-  if (!spec.password_file.empty()) {
-    if (auto read = redis::read_password(spec.password_file); !read) return read.error();
-  }
-  redis::Endpoint endpoint = redis::endpoint_of(spec, url);
-  if (endpoint.tls) {
-    if (auto begun = redis::TlsSession::begin(*endpoint.tls); !begun) return begun.error();
-  }
-  return endpoint;
-}
-
 // The second store's: as the first one's, but for what its URL says itself. It has no fleet: its
 // counts are whole, and nobody has a part of them.
 policy::StoreSpec fallback_spec(const policy::StoreSpec& spec, const policy::StoreUrl& url) {
@@ -318,13 +314,13 @@ Result<Server> server_of(const policy::Model& model, const policy::StoreSpec& sp
   const policy::StoreUrl url = policy::parse_store_url(text).value();
   auto keys = redis::KeySpace::make(spec.prefix, spec.prefix);
   if (!keys) return keys.error();
-  auto endpoint = endpoint_of(spec, url);
-  if (!endpoint) return endpoint.error();
+  // Files that cannot be used are no fault of the store's, and are said at once.
+  if (auto usable = redis::check_files(spec, url); !usable) return usable.error();
   ShardDriver::Options options = ShardDriver::Options::of(spec, random_number());
   options.client.session.database = url.database;
   options.client.credentials = redis::credentials_of(spec, url);
   options.seat = seat_options(model, role, random_number());
-  return Server{std::move(*endpoint), std::move(options), std::move(*keys)};
+  return Server{spec, url, std::move(options), std::move(*keys)};
 }
 
 }  // namespace
@@ -334,6 +330,9 @@ Result<std::unique_ptr<SharedStore>> SharedStore::open(const policy::Model& mode
                                                        FleetRole role) {
   if (auto fits = check(model); !fits) return fits.error();
   const policy::StoreSpec& spec = model.store;
+  if (policy::parse_store_url(spec.url).value().kind == policy::StoreKind::cluster) {
+    return open_cluster(model, clock, metrics, observer, role);
+  }
   auto first = server_of(model, spec, spec.url, role);
   if (!first) return first.error();
   auto store = std::make_unique<ThreadedStore>(std::move(*first), clock, metrics, observer);

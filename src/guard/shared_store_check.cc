@@ -29,17 +29,16 @@ Result<void> SharedStore::check(const policy::Model& model) {
   const policy::StoreSpec& spec = model.store;
   const auto url = policy::parse_store_url(spec.url);
   if (!url) return url.error();
-  if (url->kind != policy::StoreKind::redis && url->kind != policy::StoreKind::unix_socket) {
-    return not_here(
-        "Sentinel and Cluster are not in this release; allowed: memory:, redis://, rediss://, "
-        "redis+unix://");
-  }
   if (spec.fallback_url) {
     const auto second = policy::parse_store_url(*spec.fallback_url);
     if (!second) return second.error();
-    if (second->kind != policy::StoreKind::redis &&
-        second->kind != policy::StoreKind::unix_socket) {
-      return not_here("`fallback` is one server; allowed: redis://, rediss://, redis+unix://");
+    if (second->kind == policy::StoreKind::memory || second->kind == policy::StoreKind::cluster) {
+      return not_here(
+          "`fallback` is one server; allowed: redis://, rediss://, redis+unix://, "
+          "redis+sentinel://");
+    }
+    if (url->kind == policy::StoreKind::cluster) {
+      return not_here("a cluster with a `fallback` is not in this release; take `fallback` out");
     }
   }
   if (spec.client_clock)

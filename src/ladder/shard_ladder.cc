@@ -105,16 +105,16 @@ LadderVerdict ShardLadder::without(const LadderRequest& request, const Moment& n
                  .reason = Reason::store_unavailable,
                  .retry_after = {},
                  .unenforced = true};
-      (void)under_ceiling(request, now, verdict);
+      (void)under_ceiling(request, now.store, verdict);
       return verdict;
   }
   return refused(now);
 }
 
-bool ShardLadder::under_ceiling(const LadderRequest& request, const Moment& now,
+bool ShardLadder::under_ceiling(const LadderRequest& request, Instant now,
                                 LadderVerdict& verdict) noexcept {
-  if (request.ceiling_numbers == nullptr) return true;
-  const limit::Step step = request.ceiling->take(*request.ceiling_numbers, now.store, request.cost);
+  if (request.ceiling == nullptr || request.ceiling_numbers == nullptr) return true;
+  const limit::Step step = request.ceiling->take(*request.ceiling_numbers, now, request.cost);
   if (step.outcome == Outcome::allowed) return true;
   verdict = {.verdict = Verdict::refused,
              .rung = Rung::policy,
@@ -124,18 +124,28 @@ bool ShardLadder::under_ceiling(const LadderRequest& request, const Moment& now,
   return false;
 }
 
-LadderVerdict ShardLadder::share(const LadderRequest& request, const Moment& now,
-                                 std::span<Finding> findings) noexcept {
+std::span<const KnownTable::Share> ShardLadder::shares_of(const LadderRequest& request,
+                                                          Shares& room) const noexcept {
   const auto division = division_.read();
-  std::array<KnownTable::Share, store::kMaxCounters> shares;
   for (std::size_t i = 0; i < request.counters.size(); ++i) {
     const Counter& counter = request.counters[i];
     const limit::Place place{division->place(counter.digest), division->workers()};
-    shares[i] = {
-        &counter, place,
-        division->has_part() ? limit::part_numbers(*counter.numbers, place) : std::nullopt};
+    room[i] = {&counter, place,
+               division->has_part() ? limit::part_numbers(*counter.numbers, place) : std::nullopt};
   }
-  const std::span<const KnownTable::Share> mine(shares.data(), request.counters.size());
+  return {room.data(), request.counters.size()};
+}
+
+void ShardLadder::unspend(const LadderRequest& request, const Moment& now,
+                          std::span<const Finding> findings) noexcept {
+  Shares room;
+  known_.unspend(shares_of(request, room), now.store, findings);
+}
+
+LadderVerdict ShardLadder::share(const LadderRequest& request, const Moment& now,
+                                 std::span<Finding> findings) noexcept {
+  Shares room;
+  const std::span<const KnownTable::Share> mine = shares_of(request, room);
   // When the table is full of counters with spending, newcomers share one: as large as the ceiling,
   // or one part.
   static const limit::Numbers kNothing =
@@ -153,7 +163,7 @@ LadderVerdict ShardLadder::share(const LadderRequest& request, const Moment& now
                         .numbers_known = true};
   switch (known_.spend(mine, now.store, overflow, findings)) {
     case KnownTable::Spent::admitted:
-      if (!under_ceiling(request, now, verdict)) known_.unspend(mine, now.store, findings);
+      if (!under_ceiling(request, now.store, verdict)) known_.unspend(mine, now.store, findings);
       return verdict;
     case KnownTable::Spent::exhausted:
       verdict.verdict = Verdict::limited;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -21,7 +22,7 @@ struct LadderRequest {
   std::span<const store::Counter> counters;
   std::uint64_t cost = 1;
   FailurePolicy when_store_fails = FailurePolicy::closed;
-  Ceiling* ceiling = nullptr;                       // the route's, in this process
+  Ceiling* ceiling = nullptr;                       // the route's, in this process; absent: none
   const limit::Numbers* ceiling_numbers = nullptr;  // absent: none
 };
 
@@ -75,6 +76,14 @@ class ShardLadder {
   LadderVerdict without(const LadderRequest& request, const Moment& now,
                         std::span<store::Finding> findings) noexcept;
 
+  // Takes back what without() has just admitted from this worker's part, with these findings: the
+  // request was denied elsewhere.
+  void unspend(const LadderRequest& request, const Moment& now,
+               std::span<const store::Finding> findings) noexcept;
+  // Whether the request's ceiling, where it has one, admits it too; else `verdict` says so.
+  static bool under_ceiling(const LadderRequest& request, Instant now,
+                            LadderVerdict& verdict) noexcept;
+
   // Who shares the limits from now on.
   void divide(Division division);
   SnapshotCell<Division>::Ref division() const { return division_.read(); }
@@ -89,8 +98,9 @@ class ShardLadder {
                      std::span<store::Finding> findings, LadderVerdict& verdict) const noexcept;
   LadderVerdict share(const LadderRequest& request, const Moment& now,
                       std::span<store::Finding> findings) noexcept;
-  bool under_ceiling(const LadderRequest& request, const Moment& now,
-                     LadderVerdict& verdict) noexcept;
+  using Shares = std::array<KnownTable::Share, store::kMaxCounters>;
+  std::span<const KnownTable::Share> shares_of(const LadderRequest& request,
+                                               Shares& room) const noexcept;
   LadderVerdict refused(const Moment& now) const noexcept;
 
   breaker::ProbeBreaker breaker_;

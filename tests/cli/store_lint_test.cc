@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "program.h"
+#include "testing/redis_cluster.h"
 #include "testing/redis_server.h"
 
 namespace weir::cli_tests {
@@ -133,11 +134,33 @@ TEST_F(StoreLint, AsksNobodyWithoutAServerOrWithoutBeingTold) {
   EXPECT_THAT(odd.err, HasSubstr("--store goes with --connect"));
 }
 
-TEST_F(StoreLint, RefusesWhatThisReleaseDoesNotSpeak) {
-  on("redis+cluster://127.0.0.1:1");
+TEST_F(StoreLint, LooksAtEveryMasterOfACluster) {
+  testing::RedisCluster cluster({.masters = 2});
+  cluster.node(1).execute({"CONFIG", "SET", "maxmemory", "100mb"});
+  cluster.node(1).execute({"CONFIG", "SET", "maxmemory-policy", "allkeys-lru"});
+  on(cluster.url());
   const Outcome outcome = lint();
-  EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.out, HasSubstr("not spoken to in this release"));
+  EXPECT_THAT(outcome.out, HasSubstr(", 2 masters, "));
+  EXPECT_THAT(outcome.out, HasSubstr("127.0.0.1:" + std::to_string(cluster.node(1).port()) +
+                                     ": maxmemory-policy allkeys-lru deletes counters"));
+  RedisServer single;
+  on("redis+cluster://127.0.0.1:" + std::to_string(single.port()));
+  const Outcome no_cluster = lint();
+  EXPECT_EQ(no_cluster.exit_code, 1);
+  EXPECT_THAT(no_cluster.out, HasSubstr("a single server behind a cluster URL"));
+}
+
+TEST_F(StoreLint, AsksTheSentinelsForTheMaster) {
+  RedisServer master;
+  RedisServer sentinel(
+      {.sentinel = "sentinel monitor main 127.0.0.1 " + std::to_string(master.port()) + " 1"});
+  const std::string url = "redis+sentinel://127.0.0.1:" + std::to_string(sentinel.port()) + "/";
+  on(url + "main");
+  EXPECT_THAT(lint().out, HasSubstr(", primary, "));
+  on(url + "mian");
+  const Outcome unknown = lint();
+  EXPECT_EQ(unknown.exit_code, 1);
+  EXPECT_THAT(unknown.out, HasSubstr("knows no master named 'mian'"));
 }
 
 }  // namespace

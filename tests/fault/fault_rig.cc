@@ -11,8 +11,9 @@ namespace weir::fault {
 using Steady = std::chrono::steady_clock;
 
 Policy policy_on(std::uint16_t port, const PolicyOptions& options) {
-  const std::string text = "store:\n  url: redis://127.0.0.1:" + std::to_string(port) +
-                           "\n  deadline: " + options.deadline +
+  const std::string url =
+      options.url.empty() ? "redis://127.0.0.1:" + std::to_string(port) : options.url;
+  const std::string text = "store:\n  url: " + url + "\n  deadline: " + options.deadline +
                            "\n  workers: {of: 2, index: 0}\n"
                            "  breaker: {cooldown: 50ms, max_cooldown: 200ms}\n"
                            "  recovery: {steps: 2, step: 20ms}\n" +

@@ -32,6 +32,7 @@ inline constexpr auto kPatience = seconds(20);
 //   audit   10 an hour a user, a sliding log, closed
 // The breaker is quick, so that a test need not wait for it.
 struct PolicyOptions {
+  std::string url = {};  // empty: a server at the port
   std::string deadline = "50ms";
   std::string store = {};  // more lines under `store:`
   std::uint32_t search = 10;

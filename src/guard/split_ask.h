@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "guard/shard_driver.h"
+#include "guard/shared_ask.h"
+#include "ladder/shard_ladder.h"
+#include "store/counter.h"
+#include "weir/clock.h"
+
+namespace weir::guard {
+
+// Which shard decides the counters of a slot.
+class SlotOwners {
+ public:
+  virtual ~SlotOwners() = default;
+  // From any thread; it lives as long as the owners do.
+  virtual ShardDriver& owner(std::uint16_t slot) noexcept = 0;
+};
+
+// Whatever is in the findings of a counter that nobody decided.
+store::Finding undecided(const store::Counter& counter) noexcept;
+
+// What several shards' verdicts over parts of one request come to: limited, else refused, else
+// allowed, by the rung that is furthest from the store.
+class JoinedVerdict {
+ public:
+  void add(const ladder::LadderVerdict& part) noexcept;
+  // Requires: something was added.
+  const ladder::LadderVerdict& verdict() const noexcept { return *joined_; }
+
+ private:
+  std::optional<ladder::LadderVerdict> joined_;
+};
+
+// One ask whose counters lie in several slots of a cluster: a part a slot, all asked at once. What
+// a part takes is a reserve: where another part denies, it is given back after the answer.
+//
+// Guarantees:  `whole` is decided exactly once. Never more than a limit is admitted; a denied
+//              request holds its reserves for about a round trip, and one that cannot be given back
+//              stays charged.
+// Threads:     begin() in the asker's; then, where something is to be sent, the loop's.
+class SplitAsk {
+ public:
+  // `slots` are those of the whole's counters.
+  SplitAsk(SharedAsk& whole, std::span<const std::uint16_t> slots, SlotOwners& owners);
+  SplitAsk(const SplitAsk&) = delete;
+  SplitAsk& operator=(const SplitAsk&) = delete;
+
+  // Whether send() comes next. False: the whole is decided.
+  bool begin() noexcept;
+  // From here on it owns itself, and goes when the whole is decided.
+  void send() noexcept;
+  // In place of send(): there is no room for it. The same holds.
+  void decide_without() noexcept;
+
+ private:
+  struct Part final : SharedAsk {
+    void decided(const ladder::LadderVerdict& by, Instant store_now) noexcept override {
+      verdict = by;
+      now = store_now;
+      answered = true;
+      of->part_decided();
+    }
+
+    SplitAsk* of = nullptr;
+    std::uint16_t slot = 0;
+    std::vector<std::size_t> places;  // in the whole
+    std::vector<store::Counter> counters;
+    bool sent = false;
+    bool answered = false;
+    ladder::LadderVerdict verdict;
+    Instant now{};
+  };
+
+  void part_decided() noexcept;
+  void finish_if_decided() noexcept;
+  void finish() noexcept;
+  ladder::LadderVerdict join() noexcept;
+  void collect(bool allowed);
+  void undo(const std::optional<SharedAsk::OwnDecision>& own) noexcept;
+
+  SharedAsk& whole_;
+  SlotOwners& owners_;
+  std::vector<std::unique_ptr<Part>> parts_;
+  std::size_t waiting_ = 0;  // parts that are not decided
+  bool busy_ = false;        // with its parts: nothing is over before all have been looked at
+};
+
+// Decides parts by slot without any shard: for a caller that waits no longer.
+ladder::LadderVerdict split_without(const ladder::LadderRequest& request,
+                                    std::span<const std::uint16_t> slots, SlotOwners& owners,
+                                    std::span<store::Finding> findings) noexcept;
+
+}  // namespace weir::guard

@@ -1,0 +1,332 @@
+// A Guard on a real Redis Cluster: exact over its masters, and when one of them dies, is replaced,
+// or gives its slots away, only what lies there is touched.
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "fault_rig.h"
+#include "guard/impl.h"
+#include "store/redis/topology/key_slot.h"
+#include "testing/redis_cluster.h"
+
+namespace weir::fault {
+namespace {
+
+using store::redis::key_slot;
+using testing::RedisCluster;
+using testing::RedisServer;
+using namespace std::chrono_literals;
+
+Policy policy_of(const RedisCluster& cluster, const std::string& more = "") {
+  return Policy::parse("store:\n  url: " + cluster.url() + R"(
+  deadline: 200ms
+  connect_timeout: 2s
+  workers: {of: 2, index: 0}
+  breaker: {cooldown: 50ms, max_cooldown: 200ms}
+  recovery: {steps: 2, step: 20ms}
+)" + more + R"(
+inputs: [user, account]
+routes:
+  count:
+    limits: [{requests: 1000000, per: hour, by: [user], algorithm: fixed_window}]
+    protects: side_effects
+  pair:
+    limits:
+      - {requests: 10, per: hour, by: [user], algorithm: fixed_window}
+      - {requests: 1000, per: hour, by: [account], algorithm: fixed_window}
+    protects: side_effects
+  share:
+    limits:
+      - {requests: 20, per: hour, by: [user], algorithm: fixed_window}
+      - {requests: 1000, per: hour, by: [account], algorithm: fixed_window}
+    protects: capacity
+  braked:
+    limits:
+      - {requests: 20, per: hour, by: [user], algorithm: fixed_window}
+      - {requests: 1000, per: hour, by: [account], algorithm: fixed_window}
+    protects: capacity
+    ceiling: 4 per hour
+  login:
+    limits: [{requests: 3, per: hour, by: [user]}, {requests: 5, per: day, by: [user]}]
+    protects: security
+)")
+      .value();
+}
+
+class GuardOnACluster : public ::testing::Test {
+ protected:
+  Guard open(RedisCluster& cluster, const std::string& more = "") {
+    return Guard::open(policy_of(cluster, more), {.observer = &heard_}).value();
+  }
+  static Decision ask(Guard& guard, const std::string& route, const std::string& user,
+                      const std::string& account, std::uint64_t cost = 1) {
+    return guard.check(route, {{"user", user}, {"account", account}}, {.cost = cost});
+  }
+  static std::uint64_t used(Guard& guard, const std::string& route, const std::string& user,
+                            const std::string& account, std::size_t rule) {
+    const Decision decision = ask(guard, route, user, account, 0);
+    const bool told = decision.rung == Rung::store || decision.rung == Rung::known;
+    if (!told || decision.rules().size() <= rule) return UINT64_MAX;
+    return decision.rules()[rule].limit - decision.rules()[rule].remaining.value_or(0);
+  }
+  // The slot of the counter that a user has in `count`, from its name in the store.
+  static std::optional<std::uint16_t> slot_of(RedisCluster& cluster, const std::string& user) {
+    for (std::size_t i = 0; i < cluster.size(); ++i) {
+      for (const std::string& key : cluster.node(i).keys("*/" + user)) return key_slot(key);
+    }
+    return std::nullopt;
+  }
+  // So many users whose counters lie on that master.
+  std::vector<std::string> users_on(Guard& guard, RedisCluster& cluster, std::size_t master,
+                                    std::size_t count) {
+    std::vector<std::string> found;
+    for (int i = 0; found.size() < count && i < 1'000; ++i) {
+      const std::string user = "on" + std::to_string(i);
+      Tally tally;
+      if (!check(guard, "count", user, tally).allowed()) continue;
+      const auto slot = slot_of(cluster, user);
+      if (slot && cluster.first_owner(*slot) == master) found.push_back(user);
+    }
+    return found;
+  }
+
+  Heard heard_;
+};
+
+TEST_F(GuardOnACluster, IsExactOverAllMasters) {
+  RedisCluster cluster;
+  Guard one = open(cluster);
+  Guard other = open(cluster);
+  std::set<std::size_t> masters;
+  for (int user = 0; user < 24; ++user) {
+    const std::string name = "u{" + std::to_string(user) + "}";
+    int allowed = 0;
+    for (int i = 0; i < 4; ++i) {
+      for (Guard* guard : {&one, &other}) {
+        const Decision decision = guard->check("login", {{"user", name}});
+        EXPECT_EQ(decision.rung == Rung::store || decision.rung == Rung::known, true);
+        allowed += decision.allowed() ? 1 : 0;
+      }
+    }
+    EXPECT_EQ(allowed, 3) << name;
+  }
+  for (std::size_t i = 0; i < cluster.size(); ++i) {
+    EXPECT_FALSE(cluster.node(i).keys("weir:1:*/u*").empty()) << "master " << i;
+    EXPECT_EQ(immortal_keys(cluster.node(i)), "");
+  }
+  const std::string state = one.impl().shared()->state_json();
+  EXPECT_NE(state.find("\"topology\":\"cluster\",\"state\":\"closed\""), std::string::npos)
+      << state;
+  EXPECT_DOUBLE_EQ(metric(one, "weir_breaker_state{shard=\"2\"}"), 0);
+  EXPECT_EQ(heard_.count(StoreEvent::Kind::fault), 0) << heard_.all();
+}
+
+// The user's counter denies in one slot what the account's has charged in another.
+TEST_F(GuardOnACluster, GivesBackWhatWasReservedForADeniedRequest) {
+  RedisCluster cluster;
+  Guard guard = open(cluster);
+  for (int user = 0; user < 8; ++user) {
+    const std::string name = "u" + std::to_string(user);
+    const std::string account = "a" + std::to_string(user);
+    for (int i = 0; i < 10; ++i) {
+      const Decision decision = ask(guard, "pair", name, account);
+      EXPECT_TRUE(decision.allowed());
+      EXPECT_EQ(decision.rung, Rung::store);
+      ASSERT_EQ(decision.rules().size(), 2u);
+      EXPECT_EQ(decision.rules()[0].remaining, 9u - static_cast<unsigned>(i));
+      EXPECT_EQ(decision.rules()[1].remaining, 999u - static_cast<unsigned>(i));
+    }
+    // As a worker that knows of no denial yet.
+    Guard fresh = open(cluster);
+    const Decision denied = ask(fresh, "pair", name, account);
+    EXPECT_EQ(denied.verdict, Verdict::limited);
+    EXPECT_EQ(denied.rung, Rung::store);
+    ASSERT_EQ(denied.rules().size(), 2u);
+    EXPECT_EQ(denied.rules()[0].remaining, 0u);
+    EXPECT_EQ(denied.rules()[1].remaining, 990u);
+    EXPECT_TRUE(eventually([&] { return used(fresh, "pair", "other", account, 1) == 10; })) << user;
+    EXPECT_EQ(used(fresh, "pair", name, account, 0), 10u);
+  }
+}
+
+TEST_F(GuardOnACluster, DegradesTheKeysOfADeadMasterAlone) {
+  RedisCluster cluster;
+  Guard guard = open(cluster);
+  std::vector<std::vector<std::string>> users;
+  for (std::size_t master = 0; master < 3; ++master) {
+    users.push_back(users_on(guard, cluster, master, 4));
+    ASSERT_EQ(users.back().size(), 4u);
+  }
+  cluster.node(1).kill();
+  ASSERT_TRUE(eventually([&] {
+    Tally tally;
+    return check(guard, "count", users[1][0], tally).verdict == Verdict::refused;
+  }));
+  Tally dead;
+  Tally alive;
+  for (int i = 0; i < 200; ++i) {
+    for (std::size_t u = 0; u < 4; ++u) {
+      (void)check(guard, "count", users[1][u], dead);
+      (void)check(guard, "count", users[0][u], alive);
+      (void)check(guard, "count", users[2][u], alive);
+    }
+  }
+  EXPECT_EQ(alive.allowed_by_store, alive.asked) << heard_.all();
+  EXPECT_EQ(dead.verdicts[Verdict::refused], dead.asked);
+  EXPECT_EQ(dead.broken, 0u) << dead.example;
+  // Nothing waits for the dead one.
+  EXPECT_LT(dead.slowest, kAnswered);
+  EXPECT_TRUE(heard_.said(StoreEvent::Kind::away,
+                          "shard 127.0.0.1:" + std::to_string(cluster.node(1).port())))
+      << heard_.all();
+  cluster.node(1).start();
+  EXPECT_TRUE(eventually([&] {
+    Tally tally;
+    (void)check(guard, "count", users[1][0], tally);
+    return tally.allowed_by_store == 1;
+  })) << heard_.all();
+}
+
+// One rule on the dead master, one elsewhere: the part of this worker decides, and nothing stays
+// charged for what it denies.
+TEST_F(GuardOnACluster, DividesARequestOverADeadAndALivingMaster) {
+  RedisCluster cluster;
+  Guard guard = open(cluster);
+  const std::vector<std::string> dead = users_on(guard, cluster, 1, 6);
+  const std::vector<std::string> alive = users_on(guard, cluster, 2, 2);
+  ASSERT_EQ(dead.size(), 6u);
+  ASSERT_EQ(alive.size(), 2u);
+  cluster.node(1).kill();
+  ASSERT_TRUE(eventually([&] {
+    Tally tally;
+    return check(guard, "count", dead[5], tally).verdict == Verdict::refused;
+  }));
+  int allowed = 0;
+  for (int i = 0; i < 30; ++i) {
+    const Decision decision = ask(guard, "share", dead[0], alive[0]);
+    allowed += decision.allowed() ? 1 : 0;
+    EXPECT_NE(decision.verdict, Verdict::refused);
+    EXPECT_EQ(decision.rung, Rung::share);
+  }
+  EXPECT_EQ(allowed, 10) << "half of twenty: this is one of two workers";
+  // The account's counter lives: all that was admitted is charged to it, and no more.
+  const auto account_used = [&](const std::string& account) {
+    const Decision decision = ask(guard, "share", alive[1], account, 0);
+    return decision.rules().size() == 2 && decision.rung == Rung::store
+               ? 1'000 - decision.rules()[1].remaining.value_or(0)
+               : UINT64_MAX;
+  };
+  EXPECT_TRUE(eventually([&] { return account_used(alive[0]) == 10; })) << account_used(alive[0]);
+  // Closed: nothing is admitted, and nothing stays charged.
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(ask(guard, "pair", dead[1], alive[0]).verdict, Verdict::refused);
+  }
+  EXPECT_TRUE(eventually([&] { return used(guard, "pair", alive[1], alive[0], 1) == 0; }));
+  // A ceiling is taken once a request, however many shards it lies on.
+  cluster.node(2).kill();
+  ASSERT_TRUE(eventually([&] {
+    Tally tally;
+    return check(guard, "count", alive[1], tally).verdict == Verdict::refused;
+  }));
+  int under = 0;
+  for (int i = 0; i < 10; ++i) under += ask(guard, "braked", dead[2], alive[0]).allowed() ? 1 : 0;
+  EXPECT_EQ(under, 4);
+}
+
+TEST_F(GuardOnACluster, FollowsAReplicaThatTookOver) {
+  RedisCluster cluster({.replicas = 1, .node_timeout_ms = 500});
+  Guard guard = open(cluster);
+  const std::vector<std::string> users = users_on(guard, cluster, 0, 2);
+  ASSERT_EQ(users.size(), 2u);
+  Load load(guard, "count", users[0], 2);
+  ASSERT_TRUE(eventually([&] { return load.asked() >= 200; }));
+  cluster.node(0).kill();
+  const auto killed = std::chrono::steady_clock::now();
+  const std::uint64_t gone = load.asked();
+  ASSERT_TRUE(eventually([&] { return load.asked() >= gone + 100; }));
+  ASSERT_TRUE(until_store(guard, "count", users[1])) << heard_.all();
+  const auto took = std::chrono::steady_clock::now() - killed;
+  RecordProperty("without_exact_answers_ms",
+                 static_cast<int>(std::chrono::duration_cast<milliseconds>(took).count()));
+  const Tally tally = load.stop();
+  EXPECT_EQ(tally.broken, 0u) << tally.example;
+  EXPECT_EQ(tally.verdicts.count(Verdict::limited), 0u);
+  const std::uint64_t before = counted(guard, users[0]);
+  Tally after;
+  for (int i = 0; i < 10; ++i) (void)check(guard, "count", users[0], after);
+  EXPECT_EQ(after.allowed_by_store, 10u);
+  EXPECT_EQ(counted(guard, users[0]), before + 10);
+  EXPECT_FALSE(cluster.replica_of(0).keys("*/" + users[0]).empty());
+  // The old one comes back as a replica of the new one, and nothing changes.
+  cluster.node(0).start();
+  Tally later;
+  ASSERT_TRUE(eventually([&] {
+    (void)check(guard, "count", users[0], later);
+    return cluster.node(0).text({"INFO", "replication"}).find("role:slave") != std::string::npos;
+  }));
+  EXPECT_EQ(later.allowed_by_store, later.asked);
+}
+
+// Slots go to another master, and to one that had none, while they are asked for.
+TEST_F(GuardOnACluster, CountsOnExactlyWhileSlotsMove) {
+  RedisCluster cluster({.spare = 1});
+  Guard guard = open(cluster);
+  const std::vector<std::string> users = users_on(guard, cluster, 0, 6);
+  ASSERT_EQ(users.size(), 6u);
+  std::vector<std::uint64_t> before;
+  for (const std::string& user : users) before.push_back(counted(guard, user));
+  std::vector<std::unique_ptr<Load>> loads;
+  for (const std::string& user : users) {
+    loads.push_back(std::make_unique<Load>(guard, "count", user, 1));
+  }
+  for (std::size_t i = 0; i < users.size(); ++i) {
+    const std::uint64_t from = loads[i]->asked();
+    ASSERT_TRUE(eventually([&] { return loads[i]->asked() >= from + 50; }));
+    const auto slot = slot_of(cluster, users[i]);
+    ASSERT_TRUE(slot);
+    cluster.move_slot(*slot, cluster.node(0), i % 2 == 0 ? cluster.node(1) : cluster.spare());
+    const std::uint64_t then = loads[i]->asked();
+    ASSERT_TRUE(eventually([&] { return loads[i]->asked() >= then + 50; }));
+  }
+  std::uint64_t refused = 0;
+  for (std::size_t i = 0; i < users.size(); ++i) {
+    const Tally tally = loads[i]->stop();
+    EXPECT_EQ(tally.broken, 0u) << tally.example;
+    EXPECT_EQ(tally.verdicts.count(Verdict::limited), 0u);
+    refused += tally.asked - tally.allowed_by_store;
+    EXPECT_EQ(counted(guard, users[i]), before[i] + tally.allowed_by_store) << users[i];
+  }
+  EXPECT_EQ(refused, 0u) << "each was answered by whoever had the slot; " << heard_.all();
+  EXPECT_EQ(heard_.count(StoreEvent::Kind::away), 0) << heard_.all();
+  for (std::size_t i = 0; i < cluster.size(); ++i) {
+    EXPECT_EQ(immortal_keys(cluster.node(i)), "");
+  }
+}
+
+TEST_F(GuardOnACluster, StartsWithoutItAndFindsItLater) {
+  RedisCluster cluster({.masters = 1});
+  cluster.node(0).kill();
+  Guard guard = open(cluster, "  startup: degrade\n");
+  EXPECT_EQ(heard_.count(StoreEvent::Kind::away_at_start), 1);
+  Tally tally;
+  EXPECT_EQ(check(guard, "count", "u", tally).verdict, Verdict::refused);
+  EXPECT_TRUE(ask(guard, "share", "u", "a").allowed()) << "its part";
+  cluster.node(0).start();
+  EXPECT_TRUE(until_store(guard, "count", "u")) << heard_.all();
+}
+
+TEST_F(GuardOnACluster, SaysThatASingleServerIsNone) {
+  RedisServer server;
+  const auto guard = Guard::open(
+      Policy::parse("store: {url: 'redis+cluster://127.0.0.1:" + std::to_string(server.port()) +
+                    "', startup: require}\nroutes: {a: {limits: [1 per hour], protects: security}}")
+          .value(),
+      {});
+  ASSERT_FALSE(guard);
+  EXPECT_NE(guard.error().message.find("cluster support disabled"), std::string::npos)
+      << guard.error().message;
+}
+
+}  // namespace
+}  // namespace weir::fault
