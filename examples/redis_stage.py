@@ -20,7 +20,7 @@ routes:
     limits: [1000000 per hour by user]
     protects: capacity       # without the store: this worker's part
   login:
-    limits: [1000000 per hour by user]
+    limits: [{{requests: 1000000, per: hour, by: [user], algorithm: gcra}}]
     protects: security       # without the store: refused
 """
 
@@ -98,12 +98,12 @@ class Stage:
         self.wait("weir", lambda: ask(port, "search", "first") is not None)
         return port
 
-    @staticmethod
-    def wait(what, done, seconds=30):
+    def wait(self, what, done, seconds=30):
         end = time.monotonic() + seconds
         while not done():
             if time.monotonic() > end:
-                sys.exit(f"run: {what} does not get there")
+                with open(os.path.join(self.folder, "log")) as log:
+                    sys.exit(f"run: {what} does not get there\n{log.read()[-2000:]}")
             time.sleep(0.02)
 
 
