@@ -12,7 +12,6 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -24,7 +23,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -33,6 +31,7 @@
 #include <string>
 #include <vector>
 
+#include "measure.h"
 #include "store/redis/asio_wire.h"
 #include "store/redis/ask_codec.h"
 #include "store/redis/command_writer.h"
@@ -45,6 +44,9 @@ namespace {
 
 using namespace std::chrono_literals;
 using namespace weir;
+using weir::bench::cpu_ns;
+using weir::bench::median;
+using weir::bench::pin;
 using namespace weir::store;
 using namespace weir::store::redis;
 using weir::testing::RedisServer;
@@ -73,26 +75,6 @@ return {1, remaining, 0, reset}
 
 constexpr std::size_t kKeys = 20'000;
 constexpr std::size_t kDepth = 64;
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-void pin(pid_t pid, int core) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(core, &set);
-  (void)sched_setaffinity(pid, sizeof(set), &set);
-}
-
-// Nanoseconds on a processor, of the thread that runs the commands.
-double cpu_ns(pid_t pid) {
-  std::ifstream in("/proc/" + std::to_string(pid) + "/schedstat");
-  double on_cpu = 0;
-  in >> on_cpu;
-  return on_cpu;
-}
 
 // ---- The server's time a decision
 // -------------------------------------------------------------------

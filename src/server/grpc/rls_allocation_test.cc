@@ -17,12 +17,15 @@ thread_local std::uint64_t allocations = 0;
 
 }  // namespace
 
-// Everything comes through here: operator new, and what C libraries take.
+// Everything comes through here: operator new, and what C libraries take. The sanitizers have an
+// allocator of their own, which must not be taken from them.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 extern "C" void* __libc_malloc(std::size_t bytes);
 extern "C" void* malloc(std::size_t bytes) noexcept {
   ++allocations;
   return __libc_malloc(bytes);
 }
+#endif
 
 namespace weir::server::grpc {
 namespace {
