@@ -21,6 +21,7 @@
 
 #include "guard/hosted_shard.h"
 #include "measure.h"
+#include "store/redis/asio_wire.h"
 #include "testing/redis_rig.h"
 #include "testing/redis_server.h"
 
@@ -39,7 +40,11 @@ class Callers {
   Callers(RedisServer& server, const RigRule& rule, std::size_t count, bool together)
       : together_(together),
         counter_(rule.counter()),
-        shard_(io_, {.host = "127.0.0.1", .port = server.port(), .unix_path = {}, .tls = {}},
+        shard_(io_,
+               std::make_unique<store::redis::AsioWire>(
+                   io_,
+                   store::redis::Endpoint{
+                       .host = "127.0.0.1", .port = server.port(), .unix_path = {}, .tls = {}}),
                guard::ShardDriver::Options::of(spec(), 1),
                store::redis::KeySpace::make("weir", "").value(), clock_, nullptr, {}),
         asks_(count) {
