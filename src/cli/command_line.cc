@@ -97,6 +97,10 @@ void CommandLine::add_explain() {
   explain_verb->add_option("--outage", explain.outage, "How long the store is away, as in 11s")
       ->type_name("TIME");
   explain_verb
+      ->add_option("--offered", explain.offered,
+                   "With --outage: who asks each route, as in '30 clients at 200 per second'")
+      ->type_name("TEXT");
+  explain_verb
       ->add_option("--request", explain.request,
                    "Which limit of a domain a request meets, as in 'shop user=ada,path=/x'")
       ->type_name("TEXT");

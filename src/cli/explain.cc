@@ -35,6 +35,12 @@ std::optional<std::string> read(const ExplainCommand& command, ladder::ExplainOp
              std::string(policy::kDurationForm) + ", and above 0";
     }
   }
+  if (!command.offered.empty()) {
+    if (!options.outage) return "--offered goes with --outage";
+    const auto offered = ladder::parse_offered(command.offered);
+    if (!offered) return "--offered: " + offered.error().message;
+    options.offered = *offered;
+  }
   return std::nullopt;
 }
 

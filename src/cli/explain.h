@@ -15,6 +15,7 @@ struct ExplainCommand {
   std::string request;  // instead: which limit this one meets
   std::string workers;
   std::string outage;
+  std::string offered;
   std::string store;
   bool errors = false;  // instead of all that: the table of failures
   bool json = false;

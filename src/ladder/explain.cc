@@ -27,12 +27,7 @@ bool is_embedded(const Model& model) {
 // The worst wait from the store's first answer until every key asks it again: the cooldown that the
 // breaker had reached, its jitter, and the steps of the return.
 Nanos back_within(const policy::StoreSpec& store, Nanos outage) {
-  Nanos cooldown = store.breaker.cooldown;
-  for (Nanos elapsed = cooldown; elapsed < outage && cooldown < store.breaker.max_cooldown;
-       elapsed += cooldown)
-    cooldown = std::min(cooldown * 2, store.breaker.max_cooldown);
-  const auto jitter = static_cast<std::int64_t>(store.breaker.jitter * 100 + 0.5);
-  return cooldown + cooldown * jitter / 100 + store.recovery.step * store.recovery.steps;
+  return cooldown_within(store, outage) + store.recovery.step * store.recovery.steps;
 }
 
 // What a metered rule may serve beyond its parts: absent where that has no end of its own.
@@ -365,6 +360,9 @@ Result<Explanation> explain(const Model& model, const ExplainOptions& options) {
     return Error{ErrorCode::not_found, "the policy has no route '" + std::string(options.route) +
                                            "', nor a domain of "
                                            "that name with limits"};
+  if (options.outage && !out.embedded) {
+    out.plan = plan_outage(model, out.workers, *options.outage, options.offered, options.route);
+  }
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ladder/outage.h"
 #include "policy/model.h"
 #include "weir/decision.h"
 #include "weir/result.h"
@@ -18,9 +19,10 @@ enum class StoreState : std::uint8_t { answers, slow, away, returning };
 std::string_view to_string(StoreState state);
 
 struct ExplainOptions {
-  std::string_view route;       // or domain; empty: all of them
-  std::uint32_t workers = 1;    // processes that share the limits
-  std::optional<Nanos> outage;  // how long the store is away
+  std::string_view route;          // or domain; empty: all of them
+  std::uint32_t workers = 1;       // processes that share the limits
+  std::optional<Nanos> outage;     // how long the store is away
+  std::optional<Offered> offered;  // with an outage: who asks each route
 };
 
 // One answer a request can get, and when it gets it.
@@ -86,13 +88,15 @@ struct Explanation {
   std::vector<std::string> store_facts;    // sentences about the store
   std::vector<std::string> request_facts;  // what becomes of requests without a route
   std::vector<ExplainedRoute> routes;
+  std::optional<OutagePlan>
+      plan;  // of an outage, where the counters are in a store that can be away
 };
 
 // Errors:      not_found: no route or domain of that name.
 Result<Explanation> explain(const policy::Model& model, const ExplainOptions& options);
 
 // As a person reads it, at most 100 columns, and as programs do: one JSON object a line, one a
-// route.
+// route, and after these one of the outage, with `outage_ms`.
 std::string explain_text(const Explanation& explanation);
 std::string explain_json(const Explanation& explanation);
 

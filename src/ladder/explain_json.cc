@@ -80,6 +80,7 @@ std::string explain_json(const Explanation& explanation) {
     out += route_json(explanation, route)
                .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
            "\n";
+  if (explanation.plan) out += outage_json(*explanation.plan) + "\n";
   return out;
 }
 

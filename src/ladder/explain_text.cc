@@ -197,6 +197,7 @@ std::string explain_text(const Explanation& explanation) {
     out += "\n";
     route_text(out, explanation, route);
   }
+  if (explanation.plan) out += "\n" + outage_text(*explanation.plan);
   return out;
 }
 

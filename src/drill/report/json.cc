@@ -21,6 +21,7 @@ Json tally_json(const char* what, std::string_view name, const Tally& tally) {
   out[what] = name;
   out["calls"] = tally.calls;
   out["allowed"] = tally.allowed;
+  out["allowed_by_itself"] = tally.by_itself;
   out["limited"] = tally.limited;
   out["refused"] = tally.refused;
   out["errors"] = tally.errors;
@@ -80,6 +81,17 @@ Json bounds_json(const DrillReport& report) {
   return out;
 }
 
+Json forecast_json(const Forecast& forecast) {
+  Json out = Json::array();
+  for (const Forecast::Row& row : forecast.rows) {
+    out.push_back({{"what", row.what},
+                   {"unit", row.is_time ? "ms" : "calls"},
+                   {"predicted", row.predicted ? Json(*row.predicted) : Json(nullptr)},
+                   {"measured", row.measured}});
+  }
+  return out;
+}
+
 // A tenth of a second each, of all routes.
 Json timeline_json(const DrillReport& report) {
   Json out = {{"step_ms", ms(DrillReport::kMoment)}};
@@ -118,6 +130,7 @@ std::string to_json(const DrillReport& report) {
   if (!report.store_version.empty()) out["store"] = report.store_version;
   out["phases"] = phases_json(report);
   out["bounds"] = bounds_json(report);
+  if (!report.forecast.rows.empty()) out["forecast"] = forecast_json(report.forecast);
   if (report.recovery) out["recovery_ms"] = ms(*report.recovery);
   if (report.breaker_openings) out["breaker_openings"] = *report.breaker_openings;
   if (report.log_lines) out["log_lines"] = *report.log_lines;

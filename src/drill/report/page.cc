@@ -156,6 +156,23 @@ std::string bounds_of(const DrillReport& report) {
   return out + "</tbody></table></div>";
 }
 
+std::string forecast_of(const DrillReport& report) {
+  if (report.forecast.rows.empty()) return {};
+  std::string out =
+      "<h2>Predicted, and measured</h2><p class=\"soft\">What weir explain --outage says of these "
+      "faults, at most, beside what was. Times in milliseconds.</p><div "
+      "class=\"wide\"><table><thead><tr><th><th class=\"n\">predicted<th class=\"n\">measured"
+      "</tr></thead><tbody>";
+  for (std::size_t i = 0; i < report.forecast.rows.size(); ++i) {
+    const Forecast::Row& row = report.forecast.rows[i];
+    const std::string at = "/forecast/" + std::to_string(i);
+    out += "<tr>" + cell(row.what) +
+           (row.predicted ? figure(at + "/predicted", *row.predicted) : cell("unbounded", true)) +
+           figure(at + "/measured", row.measured) + "</tr>";
+  }
+  return out + "</tbody></table></div>";
+}
+
 std::string findings_of(const DrillReport& report) {
   if (report.findings.empty()) return {};
   std::string out = "<h2>What it does</h2><div class=\"wide\"><table><tbody>";
@@ -198,7 +215,7 @@ std::string to_html(const DrillReport& report) {
          (report.good() ? "good\">Everything was as expected."
                         : "bad\">Not everything was as expected.") +
          "</p>" + findings_of(report) + checks_of(report) + "<h2>What happened</h2>" +
-         pictures_of(report) + bounds_of(report) + "<h2>In numbers</h2>";
+         pictures_of(report) + forecast_of(report) + bounds_of(report) + "<h2>In numbers</h2>";
   for (std::size_t i = 0; i < report.scenario.phases.size(); ++i) out += phase_of(report, i);
   out += foot_of(report);
   out += "<script type=\"application/json\" id=\"report\">" + for_script(to_json(report)) +

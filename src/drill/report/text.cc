@@ -86,6 +86,17 @@ std::string bounds_of(const DrillReport& report) {
   return out;
 }
 
+std::string forecast_of(const DrillReport& report) {
+  std::string out = "\nwhat explain --outage says, at most, and what was\n";
+  for (const Forecast::Row& row : report.forecast.rows) {
+    const char* const unit = row.is_time ? " ms" : "";
+    out += std::string("  ") + (row.held() ? "ok    " : "MORE  ") + "  " + padded(row.what, 36) +
+           padded((row.predicted ? std::to_string(*row.predicted) : "unbounded") + unit, 14, true) +
+           padded(std::to_string(row.measured) + unit, 14, true) + "\n";
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string to_text(const DrillReport& report) {
@@ -97,6 +108,7 @@ std::string to_text(const DrillReport& report) {
     out += report.findings.empty() ? routes_of(report, i) : clients_of(report.tallies[i][0]);
   }
   if (!report.bounds.empty()) out += bounds_of(report);
+  if (!report.forecast.rows.empty()) out += forecast_of(report);
   out += "\n";
   for (const Expectation& each : report.expectations) {
     out += std::string(each.met ? "ok      " : "FAILED  ") + each.text + ": " + each.found + "\n";

@@ -9,6 +9,7 @@
 
 #include "drill/run/bound_check.h"
 #include "drill/run/call_plan.h"
+#include "drill/run/forecast.h"
 #include "drill/run/in_words.h"
 #include "drill/run/machine.h"
 #include "drill/run/recorder.h"
@@ -76,7 +77,7 @@ class CheckCalls {
 class Run {
  public:
   Run(const DrillOptions& options, const Scenario& scenario, const policy::Model& model)
-      : model_(model), calls_(model) {
+      : model_(model), options_(options), calls_(model) {
     report_.scenario = scenario;
     report_.subject = options.policy;
     report_.machine = machine_in_words();
@@ -135,6 +136,7 @@ class Run {
       report_.came_back = end - last >= kSettled;
       report_.recovery = std::max(last - *from, Nanos::zero());
     }
+    report_.forecast = forecast_of(report_, model_, options_);
     const bool ended = rig.stop();
     const std::string log = rig.log();
     report_.log_lines = static_cast<std::size_t>(std::count(log.begin(), log.end(), '\n'));
@@ -188,6 +190,7 @@ class Run {
   }
 
   const policy::Model& model_;
+  const DrillOptions& options_;
   const CheckCalls calls_;
   DrillReport report_;
   std::optional<CallPlan> plan_;

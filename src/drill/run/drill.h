@@ -51,6 +51,18 @@ struct Expectation {
   std::string found;  // what was, in words
 };
 
+// What `weir explain --outage` says of the scenario's faults, beside what was.
+struct Forecast {
+  struct Row {
+    std::string what;
+    std::optional<std::uint64_t> predicted;  // at most; absent: unbounded
+    std::uint64_t measured = 0;
+    bool is_time = false;  // milliseconds
+    bool held() const noexcept { return !predicted || measured <= *predicted; }
+  };
+  std::vector<Row> rows;  // none where nothing was predicted
+};
+
 struct DrillReport {
   Scenario scenario;
   std::string subject;        // what was drilled: the policy's path, or the address of the API
@@ -72,6 +84,7 @@ struct DrillReport {
   // What an API of somebody's turned out to do in each phase, in words; of Weir's own: none.
   std::vector<std::string> findings;
   std::vector<BoundCheck> bounds;
+  Forecast forecast;
   bool came_back = false;         // the store decided at the end
   std::optional<Nanos> recovery;  // from the end of the faults until the store decided again
   std::optional<std::uint64_t> breaker_openings;  // of Weir

@@ -141,6 +141,10 @@ void Recorder::take(const HttpOutcome& outcome) {
     return;
   }
   const std::string rung(outcome.rung.empty() ? "store" : outcome.rung);
+  if (allowed && rung != "store") {
+    ++tally.all.by_itself;
+    ++of_kind.by_itself;
+  }
   ++tally.all.rungs[rung];
   ++of_kind.rungs[rung];
   ++moment.rungs[rung];

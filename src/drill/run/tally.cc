@@ -31,6 +31,7 @@ void Tally::add(const HttpOutcome& outcome) {
 void Tally::add(const Tally& more) {
   calls += more.calls;
   allowed += more.allowed;
+  by_itself += more.by_itself;
   limited += more.limited;
   refused += more.refused;
   errors += more.errors;

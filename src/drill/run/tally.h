@@ -15,6 +15,7 @@ namespace weir::drill {
 struct Tally {
   std::uint64_t calls = 0;
   std::uint64_t allowed = 0;                   // 2xx, 3xx
+  std::uint64_t by_itself = 0;                 // of these, without the store; of Weir
   std::uint64_t limited = 0;                   // 429
   std::uint64_t refused = 0;                   // 503
   std::uint64_t errors = 0;                    // any other 5xx
