@@ -43,11 +43,14 @@ RedisCluster::RedisCluster(Options options) : options_(options) {
   std::vector<std::uint16_t> bus;
   for (std::size_t i = 0; i < count; ++i) {
     bus.push_back(free_port());
+    const std::uint16_t port = free_port();
+    announced_.push_back(options_.announced ? options_.announced(port) : port);
     nodes_.push_back(std::make_unique<RedisServer>(RedisServer::Options{
         .arguments = {"--cluster-enabled", "yes", "--cluster-port", std::to_string(bus.back()),
                       "--cluster-node-timeout", std::to_string(options_.node_timeout_ms),
-                      "--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay",
-                      "0"}}));
+                      "--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay", "0",
+                      "--cluster-announce-port", std::to_string(announced_.back())},
+        .port = port}));
   }
   for (std::size_t i = 0; i < options_.masters; ++i) {
     const std::size_t first = (i * 16'384 + options_.masters - 1) / options_.masters;
@@ -98,8 +101,8 @@ bool RedisCluster::works(RedisServer& node) {
 
 std::string RedisCluster::url() const {
   std::string hosts;
-  for (const auto& node : nodes_) {
-    hosts += (hosts.empty() ? "" : ",") + ("127.0.0.1:" + std::to_string(node->port()));
+  for (const std::uint16_t port : announced_) {
+    hosts += (hosts.empty() ? "" : ",") + ("127.0.0.1:" + std::to_string(port));
   }
   return "redis+cluster://" + hosts;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +19,8 @@ class RedisCluster {
     std::size_t replicas = 0;     // of each master
     std::size_t spare = 0;        // masters without slots
     int node_timeout_ms = 1'000;  // until a node that is silent counts as failed
+    // Where clients are told that the node of a port listens; absent: there.
+    std::function<std::uint16_t(std::uint16_t port)> announced = {};
   };
 
   // Throws std::runtime_error where the cluster does not work within 30 seconds.
@@ -31,7 +34,7 @@ class RedisCluster {
     return *nodes_[options_.masters + options_.spare + master * options_.replicas + i];
   }
   std::size_t size() const noexcept { return nodes_.size(); }
-  // redis+cluster://, by all nodes.
+  // redis+cluster://, by all nodes, where they say that they listen.
   std::string url() const;
 
   // Which master the slots were given to at first.
@@ -48,6 +51,7 @@ class RedisCluster {
  private:
   const Options options_;
   std::vector<std::unique_ptr<RedisServer>> nodes_;
+  std::vector<std::uint16_t> announced_;
 };
 
 }  // namespace weir::testing
