@@ -556,6 +556,11 @@ void ShardDriver::on_disconnected(const redis::ErrorRow& why, std::string_view t
   host_.connection_changed();
 }
 
+void ShardDriver::name_shard(std::string shard) {
+  client_.name_shard(std::move(shard));
+  if (client_.ready()) look_at_epoch();
+}
+
 void ShardDriver::on_elsewhere() {
   ladder_.breaker().hasten(clock_.mono());
   arm();

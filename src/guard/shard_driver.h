@@ -96,8 +96,8 @@ class ShardDriver final : private store::redis::ClientEvents,
 
   // The wire was turned to another server, which took this one's place.
   void elsewhere() { client_.elsewhere(); }
-  // Before the connection that is to be of that shard.
-  void name_shard(std::string shard) { client_.name_shard(std::move(shard)); }
+  // Its own keys are those of that shard from now on; without a name it has none.
+  void name_shard(std::string shard);
 
   // The store charged these counters for a request that was denied elsewhere: they are given back.
   void give_back(std::span<const store::Counter> counters, std::span<const store::Finding> charged,

@@ -307,6 +307,40 @@ TEST_F(GuardOnACluster, CountsOnExactlyWhileSlotsMove) {
   }
 }
 
+// Its first slot is on the way for longer than any deadline: asks that are sent there wait for the
+// connection and no longer, and what it takes is counted.
+TEST_F(GuardOnACluster, AsksANewMasterThatOwnsNoSlotYet) {
+  RedisCluster cluster({.spare = 1});
+  Guard guard = open(cluster);
+  const std::vector<std::string> users = users_on(guard, cluster, 0, 1);
+  ASSERT_EQ(users.size(), 1u);
+  const auto slot = slot_of(cluster, users[0]);
+  ASSERT_TRUE(slot);
+  const std::string number = std::to_string(*slot);
+  RedisServer& from = cluster.node(0);
+  RedisServer& to = cluster.spare();
+  to.execute({"CLUSTER", "SETSLOT", number, "IMPORTING", RedisCluster::id_of(from)});
+  from.execute({"CLUSTER", "SETSLOT", number, "MIGRATING", RedisCluster::id_of(to)});
+  const std::vector<std::string> keys = from.keys("*/" + users[0]);
+  ASSERT_EQ(keys.size(), 1u);
+  ASSERT_EQ(from.execute({"MIGRATE", "127.0.0.1", std::to_string(to.port()), keys[0], "0", "5000"}),
+            "+OK\r\n");
+  Tally tally;
+  for (int i = 0; i < 50; ++i) (void)check(guard, "count", users[0], tally);
+  EXPECT_EQ(tally.allowed_by_store, tally.asked) << heard_.all();
+  EXPECT_EQ(counted(guard, users[0]), 51u);
+  EXPECT_EQ(to.keys("*/" + users[0]).size(), 1u);
+  // Then it has the slot, and is a shard like the others.
+  for (RedisServer* node : {&to, &from}) {
+    node->execute({"CLUSTER", "SETSLOT", number, "NODE", RedisCluster::id_of(to)});
+  }
+  EXPECT_TRUE(eventually([&] {
+    (void)check(guard, "count", users[0], tally);
+    return !to.keys("weir:1:{!*}members").empty() && !to.keys("weir:1:{!*}epoch").empty();
+  })) << guard.impl().shared()->state_json();
+  EXPECT_EQ(tally.allowed_by_store, tally.asked) << heard_.all();
+}
+
 // Two rules by one value are one atomic call, also while their slot is half moved: each counts what
 // was admitted, and neither more nor less.
 TEST_F(GuardOnACluster, KeepsRulesOfOneValueTogetherWhileTheirSlotMoves) {

@@ -8,8 +8,8 @@
 namespace weir::store::redis {
 
 void RedisSession::beat(const Beat& beat, MonoTime deadline, BeatHandler handler, MonoTime now) {
-  if (state_ != State::ready || beat_in_flight_) {
-    const bool silent = state_ == State::ready;
+  if (state_ != State::ready || beat_in_flight_ || !has_own_keys()) {
+    const bool silent = state_ == State::ready && has_own_keys();
     handler(&row_of(silent ? LocalFault::deadline : LocalFault::not_connected), nullptr);
     return;
   }

@@ -68,7 +68,12 @@ void RedisSession::send_scripts(MonoTime now) {
   }
   writer.command({"INFO"});
   sent(Kind::info, now);
-  send_self_test(Kind::self_test, false, now);
+  if (has_own_keys()) {
+    send_self_test(Kind::self_test, false, now);
+  } else {
+    writer.command({"TIME"});
+    sent(Kind::time, now);
+  }
 }
 
 void RedisSession::send_self_test(Kind kind, bool with_text, MonoTime now) {
@@ -121,6 +126,9 @@ void RedisSession::on_greeting(const Pending& pending, const Reply& reply, MonoT
         fail(row_of(LocalFault::malformed));
       }
       break;
+    case Kind::time:
+      on_time(pending, reply, now);
+      break;
     default:
       row = judge_self_test(pending, reply, now);
       if (row == nullptr && state_ == State::greeting) {
@@ -131,6 +139,21 @@ void RedisSession::on_greeting(const Pending& pending, const Reply& reply, MonoT
   }
   const bool first_part_done = pending.kind == Kind::select && state_ == State::greeting;
   if (first_part_done && !wants_credentials_ && !credentials_accepted_) send_scripts(now);
+}
+
+void RedisSession::on_time(const Pending& pending, const Reply& reply, MonoTime now) {
+  Instant store_now{};
+  if (reply.root().type == ReplyType::error) {
+    fail(classify_reply(reply.error()), reply.error());
+  } else if (!read_time(reply, store_now)) {
+    fail(row_of(LocalFault::malformed));
+  } else {
+    observe(pending.sent, now, store_now);
+    fresh_report_.skew = store_now - (clock_.now() - (now - pending.sent) / 2);
+    if (judge_report() != nullptr || state_ != State::greeting) return;
+    state_ = State::ready;
+    events_.on_report(report_);
+  }
 }
 
 // Fails the session where this server cannot hold counters. Returns why not.
@@ -154,6 +177,11 @@ const ErrorRow* RedisSession::judge_self_test(const Pending& pending, const Repl
   }
   observe(pending.sent, now, store_now);
   fresh_report_.skew = store_now - (clock_.now() - (now - pending.sent) / 2);
+  return judge_report();
+}
+
+// What the server said, all together.
+const ErrorRow* RedisSession::judge_report() {
   judge(fresh_report_);
   report_ = fresh_report_;
   if (!report_.fatal()) return nullptr;
@@ -182,6 +210,10 @@ void RedisSession::probe(MonoTime deadline, ProbeHandler handler, MonoTime now) 
     // The reply to the last one is still to come: this store is silent.
     const bool silent = state_ == State::ready;
     handler(&row_of(silent ? LocalFault::deadline : LocalFault::not_connected), nullptr);
+    return;
+  }
+  if (!has_own_keys()) {
+    handler(nullptr, &report_);
     return;
   }
   probe_.emplace(deadline, std::move(handler));

@@ -33,7 +33,9 @@ struct SessionOptions {
   std::string client_name = "weir";
   // Of the fleet's own keys, see KeySpace; a shard of a cluster is given its own later.
   std::string shard;
-  // A node of a cluster: redirections are for whoever asked to follow.
+  // A node of a cluster: redirections are for whoever asked to follow. As long as its shard has no
+  // name it owns no slot that could hold keys of ours: then it is not tested, only asked its time,
+  // and nobody is announced there.
   bool cluster = false;
   std::size_t max_in_flight = 4096;  // asks whose reply has not come, answered or not
   // A reply that takes longer means that the connection is dead: it is replaced.
@@ -148,6 +150,7 @@ class RedisSession {
     load,
     info,
     self_test,
+    time,  // in place of the self-test
     probe,
     beat,
     asking,  // allows the ask behind it to a slot that is on its way here
@@ -174,11 +177,14 @@ class RedisSession {
   void send_credentials(const Credentials& credentials, MonoTime now);
   void send_scripts(MonoTime now);
   void send_self_test(Kind kind, bool with_text, MonoTime now);
+  bool has_own_keys() const noexcept { return !options_.cluster || !shard_.empty(); }
+  void on_time(const Pending& pending, const Reply& reply, MonoTime now);
   void fail(const ErrorRow& row, std::string_view text = {});
 
   void on_reply(const Reply& reply, MonoTime now);
   void on_greeting(const Pending& pending, const Reply& reply, MonoTime now);
   const ErrorRow* judge_self_test(const Pending& pending, const Reply& reply, MonoTime now);
+  const ErrorRow* judge_report();
   void on_refused_credentials(const ErrorRow& row, std::string_view text);
   void on_probe(const Pending& pending, const Reply& reply, MonoTime now);
   void finish_probe(const ErrorRow* error);

@@ -29,6 +29,17 @@ void read_field(std::string_view name, std::string_view value, StoreReport& repo
   if (name == "connected_slaves") report.replicas = number_in<std::uint32_t>(value);
 }
 
+// Seconds since 1970 and microseconds, as TIME tells them.
+std::optional<Instant> instant_in(std::string_view seconds_text, std::string_view micros_text) {
+  const auto seconds = number_in<std::int64_t>(seconds_text);
+  const auto micros = number_in<std::int64_t>(micros_text);
+  if (!seconds || !micros || *seconds < 0 || *seconds >= std::int64_t{1} << 33 || *micros < 0 ||
+      *micros >= 1'000'000) {
+    return std::nullopt;
+  }
+  return Instant{Nanos{*seconds * kNanosInSecond + *micros * 1'000}};
+}
+
 // "7.0.15" and "Valkey 8.0.1" against "5.0", by their first number.
 bool too_old(std::string_view version) {
   const std::size_t at = version.find_first_of("0123456789");
@@ -66,6 +77,16 @@ bool read_info(const Reply& reply, StoreReport& report) {
   return !report.version.empty();
 }
 
+bool read_time(const Reply& reply, Instant& store_now) {
+  if (!reply.is_flat_array(2) || reply.at(0).type != ReplyType::string ||
+      reply.at(1).type != ReplyType::string) {
+    return false;
+  }
+  const auto when = instant_in(reply.text(reply.at(0)), reply.text(reply.at(1)));
+  if (when) store_now = *when;
+  return when.has_value();
+}
+
 bool read_self_test(const Reply& reply, std::string_view token, Nanos expiry, StoreReport& report,
                     Instant& store_now) {
   if (!reply.is_flat_array(6) || reply.at(3).type != ReplyType::integer) return false;
@@ -73,13 +94,9 @@ bool read_self_test(const Reply& reply, std::string_view token, Nanos expiry, St
        {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{4}, std::size_t{5}}) {
     if (reply.at(i).type != ReplyType::string) return false;
   }
-  const auto seconds = number_in<std::int64_t>(reply.text(reply.at(0)));
-  const auto micros = number_in<std::int64_t>(reply.text(reply.at(1)));
-  if (!seconds || !micros || *seconds < 0 || *seconds >= std::int64_t{1} << 33 || *micros < 0 ||
-      *micros >= 1'000'000) {
-    return false;
-  }
-  store_now = Instant{Nanos{*seconds * kNanosInSecond + *micros * 1'000}};
+  const auto when = instant_in(reply.text(reply.at(0)), reply.text(reply.at(1)));
+  if (!when) return false;
+  store_now = *when;
   report.epoch = reply.text(reply.at(4));
   report.permission_fault = reply.text(reply.at(5));
   report.probe_expiry = std::chrono::milliseconds(reply.at(3).integer);

@@ -50,6 +50,9 @@ inline constexpr Nanos kSkewWorthSaying = std::chrono::milliseconds(250);
 // Reads INFO into the report. False: not a reply of INFO.
 bool read_info(const Reply& reply, StoreReport& report);
 
+// Reads the reply of TIME. False: not such a reply.
+bool read_time(const Reply& reply, Instant& store_now);
+
 // Reads the reply of the self-test script, which was sent with `token` and probes for `expiry`.
 // Sets the store's time. False: not such a reply.
 bool read_self_test(const Reply& reply, std::string_view token, Nanos expiry, StoreReport& report,

@@ -1,0 +1,339 @@
+#include "guard/cluster_shards.h"
+
+#include <algorithm>
+
+#include <boost/asio/post.hpp>
+
+#include "store/redis/asio_wire.h"
+#include "store/redis/store_address.h"
+
+namespace weir::guard {
+
+namespace asio = boost::asio;
+namespace redis = store::redis;
+using redis::HostPort;
+
+namespace {
+
+// How often one ask follows a redirection.
+constexpr std::uint8_t kMostRedirects = 4;
+// A map that is out of date is read again within so long, and not at once: a fleet learns of it in
+// one moment.
+constexpr Nanos kRefreshSpread = std::chrono::milliseconds(100);
+
+}  // namespace
+
+void ShardObserver::on_store_event(const StoreEvent& event) {
+  if (of_ == nullptr) return;
+  // "shard H:P: why", or only the shard where there is nothing to say.
+  std::string why = prefix_;
+  if (!why.empty() && !event.why.empty()) why += ": ";
+  why += event.why;
+  StoreEvent named = event;
+  named.why = why;
+  of_->on_store_event(named);
+}
+
+ClusterShards::ClusterShards(asio::io_context& io, Options options, Clock& clock,
+                             Observer* observer, std::function<void()> changed)
+    : options_(std::move(options)),
+      io_(io),
+      clock_(clock),
+      observer_(observer),
+      changed_(std::move(changed)),
+      shown_(std::make_unique<const std::vector<Shown>>()),
+      refresh_timer_(io),
+      park_timer_(io),
+      random_(options_.random),
+      watch_(
+          watch_options(),
+          [this] { return std::make_unique<redis::AsioWire>(io_, redis::Endpoint{}); },
+          [this](const HostPort& where) {
+            return redis::endpoint_at(options_.spec, options_.url, where);
+          },
+          clock, *this) {
+  nobody_ = &make_shard();
+  for (auto& owner : owners_) owner.store(&nobody_->driver(), std::memory_order_relaxed);
+  shown_.publish(
+      std::make_unique<const std::vector<Shown>>(std::vector<Shown>{{&nobody_->driver(), {}, 0}}));
+}
+
+ClusterShards::~ClusterShards() = default;
+
+redis::ClusterWatch::Options ClusterShards::watch_options() const {
+  const policy::StoreSpec& spec = options_.spec;
+  const policy::StoreUrl& url = options_.url;
+  redis::ClusterWatch::Options options{.seeds = {},
+                                       .patience = spec.connect_timeout,
+                                       .credentials = {},
+                                       .random_seed = options_.random};
+  for (const policy::StoreHost& host : url.hosts) options.seeds.push_back({host.host, host.port});
+  if (redis::has_credentials(spec, url)) options.credentials = redis::credentials_of(spec, url);
+  return options;
+}
+
+void ClusterShards::start() {
+  // The owner of the last slot is there in every cluster: so is its file, if any is.
+  take_up_view(*nobody_, redis::name_in_slot(redis::kSlots - 1));
+  watch_.start();
+}
+
+void ClusterShards::started_without() {
+  for (const auto& shard : shards_) {
+    if (!shard->driver().connection().up) shard->driver().started_without();
+  }
+}
+
+void ClusterShards::leave(std::function<void()> done) {
+  stopping_ = true;
+  left_ = std::move(done);
+  leaving_ = 1;
+  const auto one_left = [this] {
+    if (--leaving_ == 0) left_();
+  };
+  for (const auto& shard : shards_) {
+    if (!shard->started) continue;
+    if (shard->driver().leave([this, one_left] { asio::post(io_, one_left); })) ++leaving_;
+  }
+  one_left();
+}
+
+void ClusterShards::stop() {
+  stopping_ = true;
+  watch_.stop();
+  for (const auto& shard : shards_) {
+    unpark(*shard, true);
+    shard->hosted->stop();
+  }
+}
+
+// ---- Shards
+// ---------------------------------------------------------------------------------------
+
+ClusterShards::Shard& ClusterShards::make_shard() {
+  Shard& shard = *shards_.emplace_back(std::make_unique<Shard>(observer_));
+  ShardDriver::Options driver = ShardDriver::Options::of(options_.spec, random_());
+  driver.client.session.cluster = true;
+  driver.client.credentials = redis::credentials_of(options_.spec, options_.url);
+  driver.seat = options_.seat;
+  auto wire = std::make_unique<redis::ShardWire>(io_);
+  shard.wire = wire.get();
+  shard.hosted = std::make_unique<HostedShard>(
+      io_, std::move(wire), std::move(driver), options_.keys, clock_, &shard.observer,
+      HostedShard::Ports{
+          .connection_changed = [this, &shard] { connection_changed(shard); },
+          .write_view =
+              [&shard](std::string text, std::uint64_t epoch) {
+                if (shard.writer) shard.writer->write(std::move(text), epoch);
+              },
+          .ask_another = {},
+          .follow = [this, &shard](SharedAsk& ask,
+                                   std::string_view error) { return follow(shard, ask, error); }});
+  return shard;
+}
+
+void ClusterShards::start_shard(Shard& shard) {
+  if (!std::exchange(shard.started, true)) shard.driver().start();
+}
+
+// The view of this shard's fleet that stands in the state folder, where it has none yet; and from
+// now on views are written there.
+void ClusterShards::take_up_view(Shard& shard, const std::string& tag) {
+  if (!options_.keeps_state) return;
+  auto folder =
+      StateFolder::open(options_.spec.workers.state, policy::redacted(options_.spec.url) + " " +
+                                                         options_.spec.prefix + " " + tag);
+  if (!folder) return tell_fault(folder.error().message);
+  if (!folder->alone()) {
+    if (!shard.started) tell_fault(folder->not_alone());
+  } else if (const auto found = folder->read(); found && !shard.started) {
+    if (*found) {
+      shard.driver().start_from(**found);
+    } else {
+      tell_fault(found->error().message);
+    }
+  }
+  if (&shard == nobody_) {
+    nobodys_folder_ = *std::move(folder);  // kept until somebody's is the same one
+    return;
+  }
+  shard.writer.reset();
+  shard.writer.emplace(*std::move(folder), [this, &shard](std::uint64_t epoch, std::string fault) {
+    asio::post(io_, [this, &shard, epoch, fault = std::move(fault)] {
+      if (!stopping_) shard.driver().view_written(epoch, fault);
+    });
+  });
+}
+
+void ClusterShards::tell_fault(const std::string& why) {
+  if (observer_ == nullptr) return;
+  observer_->on_store_event({.kind = StoreEvent::Kind::fault, .why = why});
+}
+
+void ClusterShards::aim(Shard& shard, const HostPort& where) {
+  if (shard.who.address == where) return;
+  shard.who.address = where;
+  shard.observer.name(where);
+  shard.wire->aim(redis::endpoint_at(options_.spec, options_.url, where));
+  if (shard.started) shard.driver().elsewhere();
+}
+
+void ClusterShards::on_map(const redis::SlotMap& map) {
+  std::vector<ShardIdentity> known;
+  for (const auto& shard : shards_) known.push_back(shard->who);
+  // Slots that nobody owns are nobody's.
+  known[0].active = true;
+  const std::vector<std::optional<std::size_t>> places = assign_shards(known, map);
+  for (const auto& shard : shards_) shard->who.active = false;
+  nobodys_folder_.reset();
+  std::vector<Shard*> of;
+  std::vector<Shown> shown;
+  for (std::size_t i = 0; i < map.masters.size(); ++i) {
+    if (!places[i] && shards_.size() >= kMostShards) {
+      of.push_back(nobody_);
+      continue;
+    }
+    Shard& shard = places[i] ? *shards_[*places[i]] : make_shard();
+    of.push_back(&shard);
+    take_over(shard, map.masters[i]);
+    shown.push_back({&shard.driver(), shard.who.address, map.masters[i].slots});
+  }
+  for (std::size_t slot = 0; slot < redis::kSlots; ++slot) {
+    const std::uint16_t place = map.owner[slot];
+    Shard* const owner = place == redis::SlotMap::kNobody ? nobody_ : of[place];
+    owners_[slot].store(&owner->driver(), std::memory_order_release);
+  }
+  for (const auto& shard : shards_) let_go(*shard);
+  const bool whole =
+      std::find(map.owner.begin(), map.owner.end(), redis::SlotMap::kNobody) == map.owner.end();
+  nobody_->wire->explain(redis::LocalFault::no_master, "some slots have no master");
+  if (!whole) {
+    start_shard(*nobody_);
+    shown.push_back({&nobody_->driver(), {}, 0});
+  }
+  shown_.publish(std::make_unique<const std::vector<Shown>>(std::move(shown)));
+  if (changed_) changed_();
+}
+
+void ClusterShards::on_no_map(redis::LocalFault why, const std::string& text) {
+  nobody_->wire->explain(why, text);
+  if (nobody_->started) {
+    nobody_->driver().elsewhere();
+  } else {
+    start_shard(*nobody_);
+  }
+}
+
+void ClusterShards::take_over(Shard& shard, const redis::ClusterMaster& master) {
+  shard.who.id = master.node.id;
+  shard.who.active = true;
+  shard.who.replicas.clear();
+  for (const redis::ClusterNode& replica : master.replicas) {
+    shard.who.replicas.push_back(replica.id);
+  }
+  const std::string tag = redis::name_in_slot(master.highest_slot);
+  if (shard.tag != tag) {
+    shard.tag = tag;
+    shard.driver().name_shard(tag);
+    take_up_view(shard, tag);
+  }
+  aim(shard, master.node.address);
+  start_shard(shard);
+}
+
+// A master without slots may get some; one that is gone is not called for ever.
+void ClusterShards::let_go(Shard& shard) {
+  if (&shard == nobody_ || shard.who.active || !shard.started) return;
+  if (shard.driver().connection().up || !shard.parked.empty()) return;
+  if (shard.who.address.host.empty()) return;
+  shard.who.id.clear();
+  aim(shard, {});
+}
+
+void ClusterShards::connection_changed(Shard& shard) {
+  const bool up = shard.driver().connection().up;
+  if (up) {
+    unpark(shard, false);
+  } else if (shard.started && !shard.who.address.host.empty()) {
+    refresh_soon();
+  }
+  if (changed_) changed_();
+}
+
+void ClusterShards::refresh_soon() {
+  if (stopping_ || std::exchange(refreshing_, true)) return;
+  const auto spread = static_cast<std::uint64_t>(kRefreshSpread.count());
+  refresh_timer_.expires_after(Nanos(static_cast<std::int64_t>(random_() % spread)));
+  refresh_timer_.async_wait([this](const boost::system::error_code& error) {
+    refreshing_ = false;
+    if (!error && !stopping_) watch_.refresh();
+  });
+}
+
+// A node said that another one owns the slot. Whether the ask is that one's now.
+bool ClusterShards::follow(Shard& from, SharedAsk& ask, std::string_view error) {
+  auto redirect = redis::read_redirect(error);
+  if (!redirect || stopping_) return false;
+  if (redirect->where.host.empty()) redirect->where.host = from.who.address.host;
+  refresh_soon();
+  Shard* const to = shard_at(redirect->where);
+  if (to == nullptr || to == &from) return false;
+  if (!redirect->asking) {
+    owners_[redirect->slot].store(&to->driver(), std::memory_order_release);
+  }
+  if (++ask.redirects > kMostRedirects || clock_.mono() >= ask.answer_by) return false;
+  if (to->driver().connection().up) {
+    to->driver().send(ask, redirect->asking);
+    return true;
+  }
+  // One that was just named is connected to in a moment; one that is away is not waited for.
+  if (to->who.active || to->parked.size() >= kMostParked) return false;
+  to->parked.push_back({&ask, redirect->asking});
+  arm_parking();
+  return true;
+}
+
+ClusterShards::Shard* ClusterShards::shard_at(const HostPort& where) {
+  for (const auto& shard : shards_) {
+    if (shard->who.address == where) return shard.get();
+  }
+  if (shards_.size() >= kMostShards) return nullptr;
+  Shard& shard = make_shard();
+  aim(shard, where);
+  start_shard(shard);
+  return &shard;
+}
+
+void ClusterShards::unpark(Shard& shard, bool all_late) {
+  const MonoTime now = clock_.mono();
+  std::vector<Shard::Parked> asks;
+  asks.swap(shard.parked);
+  for (const Shard::Parked& parked : asks) {
+    if (all_late || now >= parked.ask->answer_by) {
+      shard.driver().decide_without(*parked.ask);
+    } else if (shard.driver().connection().up) {
+      shard.driver().send(*parked.ask, parked.asking);
+    } else {
+      shard.parked.push_back(parked);
+    }
+  }
+}
+
+void ClusterShards::arm_parking() {
+  std::optional<MonoTime> first;
+  for (const auto& shard : shards_) {
+    for (const Shard::Parked& parked : shard->parked) {
+      const MonoTime by = parked.ask->answer_by;
+      first = first ? std::min(*first, by) : by;
+    }
+  }
+  if (!first) return;
+  park_timer_.expires_at(std::chrono::time_point_cast<std::chrono::steady_clock::duration>(*first));
+  park_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (error) return;
+    for (const auto& shard : shards_) unpark(*shard, stopping_);
+    arm_parking();
+  });
+}
+
+}  // namespace weir::guard

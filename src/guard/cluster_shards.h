@@ -1,0 +1,161 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "base/snapshot.h"
+#include "guard/hosted_shard.h"
+#include "guard/shard_roster.h"
+#include "guard/split_ask.h"
+#include "guard/state_folder.h"
+#include "guard/view_writer.h"
+#include "policy/model.h"
+#include "policy/store_url.h"
+#include "store/redis/topology/cluster_watch.h"
+#include "store/redis/topology/shard_wire.h"
+#include "weir/clock.h"
+#include "weir/observer.h"
+
+namespace weir::guard {
+
+// Tells an observer of which shard it hears.
+//
+// Threads:     the loop's alone.
+class ShardObserver final : public Observer {
+ public:
+  explicit ShardObserver(Observer* of) : of_(of) {}
+  void name(const store::redis::HostPort& where) { prefix_ = "shard " + where.text(); }
+  void on_store_event(const StoreEvent& event) override;
+
+ private:
+  Observer* of_;
+  std::string prefix_;
+};
+
+// The shards of a cluster on an event loop: which there are, who decides for which slot, and what
+// follows where a node says that another one does.
+//
+// Shards are never taken away: a slot's owner may be asked by a thread that looked it up before.
+// One that has no master any more is used again for the next that comes.
+//
+// Threads:     the loop's alone, where nothing else is said.
+class ClusterShards final : public SlotOwners, private store::redis::ClusterWatch::Listener {
+ public:
+  // One master's: its driver, and who it is now.
+  struct Shard {
+    explicit Shard(Observer* of) : observer(of) {}
+
+    ShardObserver observer;
+    store::redis::ShardWire* wire = nullptr;  // hosted's
+    std::unique_ptr<HostedShard> hosted;
+    ShardIdentity who;
+    std::string tag;  // of its own keys; empty: it has no slot to keep any in
+    bool started = false;
+    struct Parked {
+      SharedAsk* ask;
+      bool asking;
+    };
+    std::vector<Parked> parked;  // until it is connected
+    std::optional<ViewWriter> writer;
+
+    ShardDriver& driver() noexcept { return hosted->driver(); }
+    const ShardDriver& driver() const noexcept { return hosted->driver(); }
+  };
+  // What is shown of a shard that decides for some slots.
+  struct Shown {
+    const ShardDriver* driver = nullptr;
+    store::redis::HostPort address;  // no host: nobody is there
+    std::uint32_t slots = 0;
+  };
+  struct Options {
+    policy::StoreSpec spec;
+    policy::StoreUrl url;
+    store::redis::KeySpace keys;
+    FleetSeat::Options seat;
+    bool keeps_state = false;  // views are kept in the spec's folder
+    std::uint64_t random = 0;
+  };
+
+  // `changed` is called where a connection, or the shards themselves, say something new.
+  ClusterShards(boost::asio::io_context& io, Options options, Clock& clock, Observer* observer,
+                std::function<void()> changed);
+  ~ClusterShards() override;
+  ClusterShards(const ClusterShards&) = delete;
+  ClusterShards& operator=(const ClusterShards&) = delete;
+
+  void start();
+  // Says that those which are not there were not there at the start.
+  void started_without();
+  // This worker spends no more; `done` is called once all have been told that need to be.
+  void leave(std::function<void()> done);
+  // Answers everything that waits.
+  void stop();
+
+  // ---- From any thread.
+
+  ShardDriver& owner(std::uint16_t slot) noexcept override {
+    return *owners_[slot].load(std::memory_order_acquire);
+  }
+  ladder::Moment moment() const noexcept { return owners_[0].load()->moment(); }
+  SnapshotCell<std::vector<Shown>>::Ref shown() const { return shown_.read(); }
+
+ private:
+  // Most shards that are kept. A cluster has fewer; a node that names others without end is no
+  // reason to grow.
+  static constexpr std::size_t kMostShards = 1'024;
+  static constexpr std::size_t kMostParked = 8'192;  // of one shard
+
+  store::redis::ClusterWatch::Options watch_options() const;
+  Shard& make_shard();
+  void start_shard(Shard& shard);
+  void take_up_view(Shard& shard, const std::string& tag);
+  void tell_fault(const std::string& why);
+  void aim(Shard& shard, const store::redis::HostPort& where);
+  void take_over(Shard& shard, const store::redis::ClusterMaster& master);
+  void let_go(Shard& shard);
+
+  void on_map(const store::redis::SlotMap& map) override;
+  void on_no_map(store::redis::LocalFault why, const std::string& text) override;
+  void connection_changed(Shard& shard);
+  void refresh_soon();
+
+  bool follow(Shard& from, SharedAsk& ask, std::string_view error);
+  Shard* shard_at(const store::redis::HostPort& where);
+  void unpark(Shard& shard, bool all_late);
+  void arm_parking();
+
+  const Options options_;
+  boost::asio::io_context& io_;
+  Clock& clock_;
+  Observer* observer_;
+  const std::function<void()> changed_;
+
+  std::array<std::atomic<ShardDriver*>, store::redis::kSlots> owners_{};
+  SnapshotCell<std::vector<Shown>> shown_;
+
+  bool stopping_ = false;
+  bool refreshing_ = false;
+  std::size_t leaving_ = 0;
+  std::function<void()> left_;
+  boost::asio::steady_timer refresh_timer_;
+  boost::asio::steady_timer park_timer_;
+  std::mt19937_64 random_;
+  std::vector<std::unique_ptr<Shard>> shards_;  // the first is nobody's
+  std::optional<StateFolder> nobodys_folder_;
+  Shard* nobody_ = nullptr;  // decides for slots without a master
+  store::redis::ClusterWatch watch_;
+};
+
+}  // namespace weir::guard
