@@ -231,23 +231,27 @@ class ClusterStore final : public SharedStore {
       taken_.swap(intake_);
       woken_ = false;
     }
-    // Asks of one driver, in their order, so that those alike meet.
-    for (std::size_t i = 0; i < taken_.size(); ++i) {
-      if (taken_[i].split != nullptr) {
-        taken_[i].split->send();
-        continue;
+    sending_.clear();
+    for (const Queued& queued : taken_) {
+      if (queued.split != nullptr) {
+        queued.split->send(sending_);
+      } else {
+        sending_.push_back({queued.ask, queued.driver});
       }
-      ShardDriver* const driver = taken_[i].driver;
-      if (driver == nullptr) continue;
-      together_.clear();
-      for (std::size_t j = i; j < taken_.size(); ++j) {
-        if (taken_[j].driver != driver) continue;
-        together_.push_back(taken_[j].ask);
-        taken_[j].driver = nullptr;
-      }
-      driver->send_together(together_);
     }
     taken_.clear();
+    // Asks of one shard, in their order, so that those alike meet.
+    for (std::size_t i = 0; i < sending_.size(); ++i) {
+      ShardDriver* const shard = sending_[i].shard;
+      if (shard == nullptr) continue;
+      together_.clear();
+      for (std::size_t j = i; j < sending_.size(); ++j) {
+        if (sending_[j].shard != shard) continue;
+        together_.push_back(sending_[j].ask);
+        sending_[j].shard = nullptr;
+      }
+      shard->send_together(together_);
+    }
   }
 
   const redis::KeySpace keys_;
@@ -264,6 +268,7 @@ class ClusterStore final : public SharedStore {
 
   // The store's thread alone.
   std::vector<Queued> taken_;
+  std::vector<SplitAsk::Sending> sending_;
   std::vector<SharedAsk*> together_;
   asio::io_context io_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};

@@ -4,15 +4,18 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "guard/domain_limiter.h"
+#include "testing/redis_cluster.h"
 #include "testing/redis_server.h"
 
 namespace weir::guard {
@@ -53,7 +56,9 @@ class SharedDomain : public ::testing::Test {
   Result<Guard> open(const std::string& rls, const std::string& domain,
                      const std::string& deadline = "5s") {
     std::ofstream(folder_ / "weir.yaml")
-        << "store:\n  url: redis://127.0.0.1:" << server_.port() << "\n  deadline: " << deadline
+        << "store:\n  url: "
+        << (url_.empty() ? "redis://127.0.0.1:" + std::to_string(server_.port()) : url_)
+        << "\n  connect_timeout: 2s\n  deadline: " << deadline
         << "\n  workers: {of: 2, index: 0}\nroutes: {}\n"
         << rls;
     std::ofstream(folder_ / "domain.yaml") << domain;
@@ -77,6 +82,7 @@ class SharedDomain : public ::testing::Test {
   }
 
   RedisServer server_;
+  std::string url_;  // empty: the server's
   std::filesystem::path folder_;
   Mailbox mailbox_;
   std::uint64_t ticket_ = 0;
@@ -115,6 +121,39 @@ TEST_F(SharedDomain, TwoWorkersKeepOneLimitAndADenialChargesNothing) {
   EXPECT_TRUE(known.statuses[1].over);
   EXPECT_FALSE(known.statuses[0].over);
   EXPECT_FALSE(known.statuses[0].limit);
+}
+
+// Its descriptors lie in two slots, as a rule on two masters.
+TEST_F(SharedDomain, OnAClusterADenialChargesNothingOfAnyDescriptor) {
+  testing::RedisCluster cluster;
+  url_ = cluster.url();
+  Guard guard = open("rls: {protects: security}\n", kDomain).value();
+  Guard fresh = open("rls: {protects: security}\n", kDomain).value();
+  DomainLimiter limiter(guard);
+  DomainLimiter other(fresh);
+  for (int pair = 0; pair < 6; ++pair) {
+    const std::string broad = "b" + std::to_string(pair);
+    const std::vector<Asked> both = {{{{"broad", broad}}},
+                                     {{{"narrow", "n" + std::to_string(pair)}}}};
+    for (int i = 0; i < 3; ++i) {
+      const auto answer = ask(limiter, both);
+      EXPECT_TRUE(answer.decision.allowed());
+      EXPECT_EQ(answer.statuses[0].remaining, 9U - static_cast<unsigned>(i));
+    }
+    const auto denied = ask(other, both);
+    EXPECT_EQ(denied.decision.verdict, Verdict::limited);
+    EXPECT_EQ(denied.decision.rung, Rung::store);
+    EXPECT_TRUE(denied.statuses[1].over);
+    EXPECT_FALSE(denied.statuses[0].over);
+    EXPECT_EQ(denied.statuses[0].remaining, 7U);
+    // And it is so in the store, once what was reserved has been given back.
+    std::optional<std::uint64_t> left;
+    const auto give_up = std::chrono::steady_clock::now() + seconds(20);
+    while (left != 7U && std::chrono::steady_clock::now() < give_up) {
+      left = ask(other, {{{{"broad", broad}}, 0}}).statuses[0].remaining;
+    }
+    EXPECT_EQ(left, 7U) << pair;
+  }
 }
 
 TEST_F(SharedDomain, ALateReportDrainsToTheLimit) {

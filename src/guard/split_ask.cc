@@ -134,13 +134,11 @@ bool SplitAsk::begin() noexcept {
   return false;
 }
 
-void SplitAsk::send() noexcept {
-  busy_ = true;
+// As long as one of them has not been sent, the whole is not decided.
+void SplitAsk::send(std::vector<Sending>& out) {
   for (const auto& part : parts_) {
-    if (part->sent) owners_.owner(part->slot).send(*part);
+    if (part->sent) out.push_back({part.get(), &owners_.owner(part->slot)});
   }
-  busy_ = false;
-  finish_if_decided();
 }
 
 void SplitAsk::decide_without() noexcept {

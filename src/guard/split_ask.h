@@ -53,8 +53,14 @@ class SplitAsk {
 
   // Whether send() comes next. False: the whole is decided.
   bool begin() noexcept;
-  // From here on it owns itself, and goes when the whole is decided.
-  void send() noexcept;
+  // A part that is to be sent, and to whom.
+  struct Sending {
+    SharedAsk* ask;
+    ShardDriver* shard;
+  };
+  // Adds the parts that are to be sent, each of them once. From here on it owns itself, and goes
+  // when the whole is decided.
+  void send(std::vector<Sending>& out);
   // In place of send(): there is no room for it. The same holds.
   void decide_without() noexcept;
 
