@@ -13,15 +13,14 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <semaphore>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "drill/proxy/fault_proxy.h"
@@ -130,26 +129,21 @@ Flow flow(Guard& guard, int rules, std::chrono::milliseconds length) {
   constexpr int kOutstanding = 32;
   std::vector<std::unique_ptr<Request>> requests;
   for (int i = 0; i < kUsers; ++i) requests.push_back(std::make_unique<Request>(i, rules));
-  std::atomic<std::uint64_t> done{0};
-  std::atomic<int> outstanding{0};
+  std::counting_semaphore<kOutstanding> room{kOutstanding};
   std::uint64_t sent = 0;
   const std::string route = route_of(rules);
   const double cpu = cpu_seconds();
   const auto begun = Steady::now();
   while (Steady::now() < begun + length) {
-    while (outstanding.load() < kOutstanding) {
-      ++outstanding;
-      guard.check_async(route, requests[sent++ % kUsers]->values, {}, [&](Decision decision) {
-        must(decision);
-        ++done;
-        --outstanding;
-      });
-    }
-    std::this_thread::yield();
+    room.acquire();
+    guard.check_async(route, requests[sent++ % kUsers]->values, {}, [&](Decision decision) {
+      must(decision);
+      room.release();
+    });
   }
-  while (outstanding.load() > 0) std::this_thread::yield();
+  for (int i = 0; i < kOutstanding; ++i) room.acquire();
   const double seconds = std::chrono::duration<double>(Steady::now() - begun).count();
-  const auto count = static_cast<double>(done.load());
+  const auto count = static_cast<double>(sent);
   return {count / seconds, (cpu_seconds() - cpu) * 1e6 / count};
 }
 
