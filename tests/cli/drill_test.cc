@@ -89,11 +89,11 @@ TEST_F(Drill, UndoesWhateverItDoesToTheServer) {
   folder.write("acts.yaml", R"(
 phases:
   - {name: before, for: 1s}
-  - {name: readonly, for: 500ms, server: readonly}
+  - {name: readonly, for: 1s, server: readonly}
   - {name: writable, for: 2s, server: writable}
-  - {name: full, for: 500ms, server: full}
+  - {name: full, for: 1s, server: full}
   - {name: freed, for: 2s, server: freed}
-  - {name: loading, for: 500ms, server: loading}
+  - {name: loading, for: 2s, server: loading}
   - {name: loaded, for: 2s, server: loaded}
   - {name: ahead, for: 1s, clock: 30m}
   - {name: after, for: 2s, clock: 0s}

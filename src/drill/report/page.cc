@@ -83,7 +83,7 @@ std::string pictures_of(const DrillReport& report) {
 }
 
 std::string row_of(const std::string& name, const Tally& tally, const std::string& at,
-                   bool of_client) {
+                   bool of_client, bool with_rungs) {
   std::string out = of_client ? "<tr class=\"client\">" : "<tr>";
   out += cell(name);
   for (const auto& [field, value] : {std::pair{"calls", tally.calls},
@@ -99,6 +99,7 @@ std::string row_of(const std::string& name, const Tally& tally, const std::strin
   for (const double part : {0.5, 0.99, 0.999}) {
     out += cell(in_words(tally.latency.quantile(part)), true);
   }
+  if (!with_rungs) return out + "</tr>";
   std::string rungs;
   for (const auto& [rung, count] : tally.rungs) {
     rungs += (rungs.empty() ? "" : ", ") + rung + " " + std::to_string(count);
@@ -115,16 +116,17 @@ std::string phase_of(const DrillReport& report, std::size_t phase) {
                            "p50", "p99", "p99.9"}) {
     out += "<th class=\"n\">" + std::string(head);
   }
-  out += "<th>decided by</tr></thead><tbody>";
+  const bool of_weir = report.findings.empty();
+  out += std::string(of_weir ? "<th>decided by" : "") + "</tr></thead><tbody>";
   for (std::size_t r = 0; r < report.routes.size(); ++r) {
     const std::string at = "/phases/" + std::to_string(phase) + "/routes/" + std::to_string(r);
     const RouteTally& tally = report.tallies[phase][r];
-    out += row_of(report.routes[r], tally.all, at, false);
+    out += row_of(report.routes[r], tally.all, at, false, of_weir);
     std::size_t shown = 0;
     for (std::size_t kind = 0; kind < kClientKinds; ++kind) {
       if (tally.kinds[kind].calls == 0) continue;
       out += row_of(std::string(to_string(static_cast<ClientKind>(kind))), tally.kinds[kind],
-                    at + "/clients/" + std::to_string(shown++), true);
+                    at + "/clients/" + std::to_string(shown++), true, of_weir);
     }
   }
   return out + "</tbody></table></div>";
@@ -183,6 +185,15 @@ std::string findings_of(const DrillReport& report) {
   return out + "</tbody></table></div>";
 }
 
+// Of somebody's API, what it did when its store failed first; else whether all was well.
+std::string headline_of(const DrillReport& report) {
+  for (std::size_t i = 0; i < report.findings.size(); ++i) {
+    if (report.scenario.phases[i].is_calm()) continue;
+    return "When its store failed, it " + escaped(report.findings[i]) + ".";
+  }
+  return report.good() ? "Everything was as expected." : "Not everything was as expected.";
+}
+
 std::string foot_of(const DrillReport& report) {
   std::string out;
   if (!report.policy_text.empty()) {
@@ -212,10 +223,9 @@ std::string to_html(const DrillReport& report) {
   out += "<title>" + title + "</title><style>\n" + std::string(page_style()) +
          "</style></head><body><h1>" + title + "</h1><p>" + escaped(report.scenario.about) +
          "</p><p class=\"soft\">" + escaped(report.subject) + "</p><p class=\"verdict " +
-         (report.good() ? "good\">Everything was as expected."
-                        : "bad\">Not everything was as expected.") +
-         "</p>" + findings_of(report) + checks_of(report) + "<h2>What happened</h2>" +
-         pictures_of(report) + forecast_of(report) + bounds_of(report) + "<h2>In numbers</h2>";
+         (report.good() ? "good\">" : "bad\">") + headline_of(report) + "</p>" +
+         findings_of(report) + checks_of(report) + "<h2>What happened</h2>" + pictures_of(report) +
+         forecast_of(report) + bounds_of(report) + "<h2>In numbers</h2>";
   for (std::size_t i = 0; i < report.scenario.phases.size(); ++i) out += phase_of(report, i);
   out += foot_of(report);
   out += "<script type=\"application/json\" id=\"report\">" + for_script(to_json(report)) +

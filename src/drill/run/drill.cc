@@ -92,7 +92,7 @@ class Run {
                                     .rate = options.rate,
                                     .seed = options.seed},
                   calls_);
-    recorder_.emplace(report_, *plan_);
+    recorder_.emplace(report_, *plan_, Recorder::Asked::weir);
   }
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
@@ -242,6 +242,7 @@ Result<DrillReport> run_drill(const DrillOptions& options, const Scenario& scena
                          .weir_program = options.weir_program,
                          .has_state = !policy->model().store.workers.state.empty(),
                          .moves_clock = scenario.moves_clock(),
+                         .loads = scenario.loads(),
                          .store = *store});
   if (!rig) return std::move(rig).error();
   return run.run(**rig, on_phase);

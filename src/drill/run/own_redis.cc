@@ -43,6 +43,9 @@ Result<std::unique_ptr<OwnRedis>> OwnRedis::start(const Options& options) {
   }
   if (auto started = redis->spawn(); !started) return started.error();
   if (auto answers = redis->await_answer("+PONG\r\n"); !answers) return answers.error();
+  if (options.loads) {
+    if (auto filled = redis->fill(); !filled) return filled.error();
+  }
   return redis;
 }
 
@@ -84,11 +87,17 @@ Result<void> OwnRedis::tell(const std::string& command, std::string_view answer)
                                            command.substr(0, command.find(' '))};
 }
 
-// What it holds is saved with much that is nobody's, and read again slowly enough to be seen.
+// Much that is nobody's, so that reading it again takes long enough to be seen.
+Result<void> OwnRedis::fill() {
+  return tell("EVAL \"if redis.call('EXISTS','drill:filler:1') == 0 then for i=1," +
+                  std::to_string(kFiller) +
+                  " do redis.call('SET','drill:filler:'..i,'') end end return 1\" 0",
+              ":1\r\n");
+}
+
+// What it holds is saved, and read again slowly.
 Result<void> OwnRedis::load_slowly() {
-  const std::string fill = "EVAL \"for i=1," + std::to_string(kFiller) +
-                           " do redis.call('SET','drill:filler:'..i,'') end return 1\" 0";
-  if (auto done = tell(fill, ":1\r\n"); !done) return done;
+  if (auto done = fill(); !done) return done;
   if (auto done = tell("SAVE"); !done) return done;
   process_->kill();
   if (auto started = spawn(

@@ -18,6 +18,7 @@ class OwnRedis {
     std::string folder;
     std::string program = "redis-server";
     bool moves_clock = false;  // its clock can be set ahead
+    bool loads = false;        // it will be told to load: what makes that long is there before
   };
 
   // Errors:      unavailable: what could not be started, and what it said or what is missing.
@@ -35,6 +36,7 @@ class OwnRedis {
   Result<void> spawn(const std::vector<std::string>& more_words = {});
   Result<void> await_answer(std::string_view answer);
   Result<void> tell(const std::string& command, std::string_view answer = "+OK\r\n");
+  Result<void> fill();
   Result<void> load_slowly();
   Result<void> set_clock(Nanos ahead);
 

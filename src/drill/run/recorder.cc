@@ -76,7 +76,8 @@ std::optional<Nanos> calm_from(const Scenario& scenario) {
   return from;
 }
 
-Recorder::Recorder(DrillReport& report, CallPlan& plan) : report_(report), plan_(plan) {
+Recorder::Recorder(DrillReport& report, CallPlan& plan, Asked asked)
+    : report_(report), plan_(plan), asked_(asked) {
   const Scenario& scenario = report.scenario;
   report_.tallies.assign(scenario.phases.size(), std::vector<RouteTally>(report_.routes.size()));
   report_.moments.resize(static_cast<std::size_t>(scenario.length() / DrillReport::kMoment) + 1);
@@ -140,6 +141,7 @@ void Recorder::take(const HttpOutcome& outcome) {
     ++moment.failed;
     return;
   }
+  if (asked_ == Asked::stranger) return;
   const std::string rung(outcome.rung.empty() ? "store" : outcome.rung);
   if (allowed && rung != "store") {
     ++tally.all.by_itself;

@@ -13,8 +13,11 @@ namespace weir::drill {
 // every call went.
 class Recorder {
  public:
+  // What is asked: Weir, whose answers say who decided, or something of somebody's.
+  enum class Asked : std::uint8_t { weir, stranger };
+
   // Requires:    `report` has its scenario and its routes.
-  Recorder(DrillReport& report, CallPlan& plan);
+  Recorder(DrillReport& report, CallPlan& plan, Asked asked);
 
   // Errors:      those of the stage and of the load.
   Result<void> run(Stage& stage, const HttpLoad::Options& load, const OnPhase& on_phase);
@@ -40,6 +43,7 @@ class Recorder {
 
   DrillReport& report_;
   CallPlan& plan_;
+  const Asked asked_;
   std::vector<std::vector<Admission>> admissions_;
   std::vector<Sample> samples_;
   MonoTime begin_{};

@@ -94,7 +94,8 @@ Result<void> Rig::start_store() {
     target = (host.host.find(':') == std::string::npos ? host.host : "[" + host.host + "]") + ":" +
              std::to_string(host.port);
   } else {
-    auto redis = OwnRedis::start({.folder = folder_, .moves_clock = options_.moves_clock});
+    auto redis = OwnRedis::start(
+        {.folder = folder_, .moves_clock = options_.moves_clock, .loads = options_.loads});
     if (!redis) return std::move(redis).error();
     redis_ = std::move(*redis);
     target = loopback(redis_->port());

@@ -24,6 +24,7 @@ class Rig final : public Stage {
     std::string weir_program;  // path
     bool has_state = false;    // the policy names a state folder: then another takes its place
     bool moves_clock = false;  // the store's
+    bool loads = false;        // it, too
     // A store that is there already; else one is started. Of it nothing is touched but keys with a
     // prefix of this drill's own, which make a fleet of its own.
     std::optional<policy::StoreUrl> store;

@@ -231,6 +231,11 @@ bool Scenario::moves_clock() const noexcept {
                      [](const Phase& phase) { return phase.clock_ahead != Nanos{0}; });
 }
 
+bool Scenario::loads() const noexcept {
+  return std::any_of(phases.begin(), phases.end(),
+                     [](const Phase& phase) { return phase.state == ServerState::loading; });
+}
+
 bool Scenario::needs_own_server() const noexcept {
   return moves_clock() || std::any_of(phases.begin(), phases.end(), [](const Phase& phase) {
            return phase.state == ServerState::readonly || phase.state == ServerState::full ||

@@ -62,6 +62,7 @@ struct Scenario {
   // Times that the store loses what it holds, or that its clock leaves the windows they are in.
   std::uint32_t losses() const noexcept;
   bool moves_clock() const noexcept;
+  bool loads() const noexcept;
   // Whether it does something to the server that bytes cannot do, so that it needs one of its own.
   bool needs_own_server() const noexcept;
 };

@@ -92,7 +92,11 @@ void look_at_hostile(const PhaseSeen& seen, const StatedLimit& limit, Judgement&
                          std::to_string(seen.hostile.calls) + " calls of one key passed";
   const std::string slowly = after(seen, judged.typical);
   const bool slow = slowly != " at once";
-  if (seen.hostile.allowed > most) {
+  if (seen.hostile.allowed > most && !seen.is_calm && !seen.limit_seen) {
+    judged.conduct = Conduct::admits;
+    judged.words = "lets callers in" + slowly + ", as it did before: " + of +
+                   ", and no limit was seen even while the store answered";
+  } else if (seen.hostile.allowed > most) {
     judged.conduct = Conduct::open;
     judged.words = seen.is_calm ? "does not limit: " + of + ", where the limit is " +
                                       std::to_string(limit.units) + " in " + in_words(limit.period)
@@ -105,6 +109,11 @@ void look_at_hostile(const PhaseSeen& seen, const StatedLimit& limit, Judgement&
     judged.conduct = Conduct::limits;
     if (seen.is_calm) {
       judged.words = "limits: " + of;
+    } else if (seen.store_gone && slow && judged.typical * 2 >= seen.length) {
+      // Whoever waited so long was answered by a store that was back.
+      judged.conduct = Conduct::hangs;
+      judged.words =
+          "waits for the store to come back, " + spoken(judged.typical) + " a request: " + of;
     } else if (seen.store_gone) {
       judged.words = "keeps limiting without the store" + (slow ? slowly : "") + ": " + of;
     } else {

@@ -29,12 +29,14 @@ class ConductTest : public ::testing::Test {
                   .calm = calm_,
                   .length = 5s,
                   .is_calm = calm,
-                  .store_gone = gone},
+                  .store_gone = gone,
+                  .limit_seen = limit_seen_},
                  kLimit);
   }
   // Of hostile calls so many pass, and the rest are told 429.
   void hostile(int passed, int limited) { add(add(hostile_, passed, 200, 2ms), limited, 429, 2ms); }
   Tally steady_, hostile_, calm_;
+  bool limit_seen_ = true;
 };
 
 TEST_F(ConductTest, AWindowOnEitherSideIsAllowedFor) {
@@ -69,6 +71,10 @@ TEST_F(ConductTest, WhoStillLimitsNeverNoticedOrIsSlowOrDoesWithoutTheStore) {
   steady_ = {};
   add(steady_, 50, 200, 60ms);
   EXPECT_THAT(judged(false, false).words, StartsWith("limits, but after 60 ms a request"));
+  steady_ = {};
+  add(steady_, 50, 200, 4s);
+  EXPECT_EQ(judged().conduct, Conduct::hangs);
+  EXPECT_THAT(judged().words, StartsWith("waits for the store to come back, 4 s a request"));
 }
 
 TEST_F(ConductTest, WhereTheLimitCouldNotBeReachedItSaysSo) {
@@ -76,6 +82,14 @@ TEST_F(ConductTest, WhereTheLimitCouldNotBeReachedItSaysSo) {
   hostile(30, 0);
   EXPECT_EQ(judged().conduct, Conduct::admits);
   EXPECT_THAT(judged().words, HasSubstr("whether it limits could not be seen"));
+}
+
+TEST_F(ConductTest, ALimitThatWasNeverSeenDoesNotFailOpen) {
+  add(steady_, 50, 200, 2ms);
+  hostile(60, 0);
+  limit_seen_ = false;
+  EXPECT_EQ(judged().conduct, Conduct::admits);
+  EXPECT_THAT(judged().words, HasSubstr("no limit was seen even while the store answered"));
 }
 
 TEST_F(ConductTest, TellsEveryWayOfTurningCallersAway) {

@@ -157,7 +157,7 @@ class TargetDrill::Impl {
     const CallPlan::Options pace = paces(options_, scenario);
     CallPlan plan(report.scenario, pace,
                   TargetCalls(options_, scenario.phases.size(), run_ << 16U));
-    Recorder recorder(report, plan);
+    Recorder recorder(report, plan, Recorder::Asked::stranger);
     const FaultProxy::Counts before = proxy_->counts();
     const double calls = pace.rate * std::chrono::duration<double>(options_.patience).count();
     const HttpLoad::Options load{.address = options_.url.address,
@@ -197,21 +197,24 @@ class TargetDrill::Impl {
                  options_.url_text + " did not answer within " + in_words(options_.wait)};
   }
 
-  PhaseSeen seen(const DrillReport& report, std::size_t i, const Tally& calm) const {
+  PhaseSeen seen(const DrillReport& report, std::size_t i, const Tally& calm,
+                 bool limit_seen = false) const {
     const Phase& phase = report.scenario.phases[i];
     return {.steady = report.tallies[i][0].of(ClientKind::steady),
             .hostile = report.tallies[i][0].of(ClientKind::hostile),
             .calm = calm,
             .length = phase.length,
             .is_calm = phase.is_calm(),
-            .store_gone = store_gone(phase)};
+            .store_gone = store_gone(phase),
+            .limit_seen = limit_seen};
   }
 
   void conclude(DrillReport& report, const Recorder& recorder, const Tally& calm) {
     std::vector<Judgement> judged;
     Tally all;
     for (std::size_t i = 0; i < report.scenario.phases.size(); ++i) {
-      judged.push_back(judge(seen(report, i, calm), options_.limit));
+      const bool limit_seen = i > 0 && judged.front().conduct == Conduct::limits;
+      judged.push_back(judge(seen(report, i, calm, limit_seen), options_.limit));
       report.findings.push_back(judged.back().words);
       all.add(report.tallies[i][0].all);
     }

@@ -1,0 +1,219 @@
+"""Other limiters under the same drill: each as its own documents set it up, on one redis-server, asked
+by `weir drill --target` while that is away, silent or slow. A peer whose toolchain is not there is
+passed over, with a line. Prints a table of what each turned out to do.
+
+Names of peers after the options choose among: weir, envoy-ratelimit, node-ladder, node-defaults.
+"""
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LIMIT = 100
+SCENARIOS = ["down", "slow-50ms", "slow-5s", "blackhole", os.path.join(HERE, "long-hang.yaml")]
+POLICY = f"""domain: drill
+descriptors:
+  - key: api_key
+    rate_limit: {{unit: minute, requests_per_unit: {LIMIT}}}
+"""
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def await_port(port, child=None):
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        if child is not None and child.poll() is not None:
+            break
+        time.sleep(0.05)
+    raise RuntimeError(f"nothing listens on {port}")
+
+
+def first_line(words, pattern=r"(\d+\.\d+[^\s/]*)"):
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return "?"
+    found = re.search(pattern, done.stdout + done.stderr)
+    return found.group(1) if found else "?"
+
+
+class Passed(Exception):
+    """A peer that cannot be had here, and why."""
+
+
+class Bench:
+    def __init__(self, options, folder):
+        self.options, self.folder, self.children = options, folder, []
+
+    def start(self, words, env=None, log="log", cwd=None):
+        file = open(os.path.join(self.folder, log), "ab")
+        child = subprocess.Popen(words, cwd=cwd or self.folder, stdout=file, stderr=file,
+                                 env={**os.environ, **(env or {})})
+        self.children.append(child)
+        return child
+
+    def end(self):
+        for child in reversed(self.children):
+            child.send_signal(signal.SIGTERM)
+            try:
+                child.wait(10)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+        self.children = []
+
+    def envoy(self, rls_port):
+        envoy = os.environ.get("ENVOY") or shutil.which("envoy")
+        if not envoy:
+            raise Passed("Envoy is not here (ENVOY=… names one)")
+        port = free_port()
+        with open(os.path.join(HERE, "peers", "envoy.yaml")) as file:
+            text = file.read()
+        for name, value in {"HTTP_PORT": port, "RLS_PORT": rls_port, "APP_PORT": free_port()}.items():
+            text = text.replace(name, str(value))
+        path = os.path.join(self.folder, "envoy.yaml")
+        with open(path, "w") as file:
+            file.write(text)
+        child = self.start([envoy, "-c", path, "--use-dynamic-base-id", "--concurrency", "1",
+                            "--log-level", "error"], log="envoy.log")
+        await_port(port, child)
+        return port, f"Envoy {first_line([envoy, '--version'], r'/([0-9.]+)/')}"
+
+    # Each starts its app, whose store is at store_port; returns the app's port and what it is.
+    def weir(self, store_port):
+        with open(os.path.join(self.folder, "drill.yaml"), "w") as file:
+            file.write("protects: capacity\n" + POLICY)
+        rls = free_port()
+        child = self.start([self.options.weir, "serve", "drill.yaml", "--store",
+                            f"redis://127.0.0.1:{store_port}/0", "--http", "off", "--grpc",
+                            f"127.0.0.1:{rls}", "--admin", "off"], log="weir.log")
+        await_port(rls, child)
+        port, envoy = self.envoy(rls)
+        return port, f"Weir {first_line([self.options.weir, '--version'])}, {envoy}"
+
+    def envoy_ratelimit(self, store_port):
+        program = os.environ.get("RATELIMIT")
+        if not program:
+            raise Passed("envoyproxy/ratelimit is not here (RATELIMIT=… names its service_cmd)")
+        config = os.path.join(self.folder, "ratelimit", "config")
+        os.makedirs(config, exist_ok=True)
+        with open(os.path.join(config, "drill.yaml"), "w") as file:
+            file.write(POLICY)
+        rls, http, debug = free_port(), free_port(), free_port()
+        child = self.start([program], log="ratelimit.log", env={
+            "REDIS_SOCKET_TYPE": "tcp", "REDIS_URL": f"127.0.0.1:{store_port}", "USE_STATSD": "false",
+            "RUNTIME_ROOT": self.folder, "RUNTIME_SUBDIRECTORY": "ratelimit",
+            "RUNTIME_WATCH_ROOT": "false", "LOG_LEVEL": "error", "GRPC_PORT": str(rls),
+            "GRPC_HOST": "127.0.0.1", "HOST": "127.0.0.1", "PORT": str(http),
+            "DEBUG_HOST": "127.0.0.1", "DEBUG_PORT": str(debug)})
+        await_port(rls, child)
+        port, envoy = self.envoy(rls)
+        return port, f"envoyproxy/ratelimit {os.environ.get('RATELIMIT_VERSION', '?')}, {envoy}"
+
+    def node(self, conduct, store_port):
+        if not shutil.which("node"):
+            raise Passed("node is not here")
+        modules = os.environ.get("NODE_PEERS")
+        if not modules:
+            raise Passed("ioredis is not here (NODE_PEERS=… names a folder where `npm install "
+                         "ioredis` was done)")
+        shutil.copy(os.path.join(HERE, "peers", "ladder.js"), os.path.join(modules, "ladder.mjs"))
+        log = f"node-{conduct}"
+        child = self.start(["node", os.path.join(modules, "ladder.mjs"), conduct, str(store_port),
+                            str(LIMIT)], log=log)
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            with open(os.path.join(self.folder, log)) as file:
+                line = file.readline()
+            if line.endswith("\n"):
+                with open(os.path.join(modules, "node_modules", "ioredis", "package.json")) as file:
+                    ioredis = json.load(file)["version"]
+                return int(line), f"ioredis {ioredis}, node {first_line(['node', '--version'])}"
+            if child.poll() is not None:
+                break
+            time.sleep(0.05)
+        raise RuntimeError("node does not serve")
+
+    def run(self, name):
+        redis, store = free_port(), free_port()
+        self.start(["redis-server", "--port", str(redis), "--bind", "127.0.0.1", "--save", "",
+                    "--appendonly", "no"], log="redis.log")
+        await_port(redis)
+        # The drill listens once it runs; apps that ask for their store at once meet it a moment later.
+        drill = None
+        try:
+            starts = {"weir": self.weir, "envoy-ratelimit": self.envoy_ratelimit,
+                      "node-ladder": lambda port: self.node("ladder", port),
+                      "node-defaults": lambda port: self.node("defaults", port)}
+            relay = self.start([self.options.weir, "proxy", "--upstream", f"127.0.0.1:{redis}",
+                                "--listen", f"127.0.0.1:{store}", "--api", "127.0.0.1:0"],
+                               log="first-proxy")
+            await_port(store, relay)
+            port, version = starts[name](store)
+            relay.send_signal(signal.SIGTERM)
+            relay.wait()
+            self.children.remove(relay)
+            words = [self.options.weir, "drill", "--target", f"http://127.0.0.1:{port}/",
+                     "--proxy-store", f"127.0.0.1:{redis}", "--listen", f"127.0.0.1:{store}",
+                     "--limit", f"{LIMIT} per minute", "--key", "header:X-API-Key", "--json",
+                     *self.options.scenarios.split(",")]
+            drill = subprocess.run(words, capture_output=True, text=True, timeout=900)
+            if drill.returncode not in (0, 1):
+                raise RuntimeError(drill.stderr.strip())
+            return version, [json.loads(line) for line in drill.stdout.splitlines()]
+        finally:
+            self.end()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--weir", required=True)
+    parser.add_argument("--scenarios", default=",".join(SCENARIOS))
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("peers", nargs="*",
+                        default=["weir", "envoy-ratelimit", "node-ladder", "node-defaults"])
+    options = parser.parse_args()
+    options.weir = os.path.abspath(options.weir)
+    if not options.json:
+        print(f"| peer | scenario | while it lasts | p50, p99 ms | afterwards |\n|---|---|---|---:|---|")
+    for name in options.peers:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                version, reports = Bench(options, folder).run(name)
+            except Passed as why:
+                print(f"passed over: {name}: {why}", file=sys.stderr)
+                continue
+        for report in reports:
+            if options.json:
+                print(json.dumps({"peer": name, "version": version, **report}))
+                continue
+            if report["phases"][0]["finding"].split(":")[0] != "limits":
+                print(f"{name}: {report['phases'][0]['finding']}", file=sys.stderr)
+            back = next((each["found"] for each in report["expectations"] if "as before" in each["text"]), "")
+            for phase in report["phases"]:
+                if phase["calm"]:
+                    continue
+                steady = next(each for each in phase["routes"][0]["clients"]
+                              if each["kind"] == "well-behaved")
+                print(f"| {name} ({version}) | {report['scenario']}, {phase['phase']} | "
+                      f"{phase['finding']} | {steady['p50_ms']:.0f}, {steady['p99_ms']:.0f} | {back} |",
+                      flush=True)
+
+
+main()
