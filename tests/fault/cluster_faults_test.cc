@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <atomic>
+#include <filesystem>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -21,12 +25,13 @@ using testing::RedisCluster;
 using testing::RedisServer;
 using namespace std::chrono_literals;
 
-Policy policy_of(const RedisCluster& cluster, const std::string& more = "") {
+Policy policy_of(const RedisCluster& cluster, const std::string& more = "",
+                 const std::string& workers = "{of: 2, index: 0}") {
   return Policy::parse("store:\n  url: " + cluster.url() + R"(
   deadline: 200ms
   connect_timeout: 2s
-  workers: {of: 2, index: 0}
-  breaker: {cooldown: 50ms, max_cooldown: 200ms}
+)" + (workers.empty() ? "" : "  workers: " + workers + "\n") +
+                       R"(  breaker: {cooldown: 50ms, max_cooldown: 200ms}
   recovery: {steps: 2, step: 20ms}
 )" + more + R"(
 inputs: [user, account]
@@ -439,6 +444,57 @@ TEST_F(GuardOnACluster, DegradesAWorkerThatIsCutOffFromOneMasterForItsKeysAlone)
     return back.allowed_by_store == 1;
   })) << heard_.all();
   EXPECT_EQ(well.broken + cut.broken, 0u);
+}
+
+// Nobody says how many workers there are: they find each other on every master.
+TEST_F(GuardOnACluster, DividesALimitByTheWorkersThatMetOnItsMaster) {
+  const std::string root = ::testing::TempDir() + "/weir-cluster-" + std::to_string(::getpid());
+  std::filesystem::remove_all(root);
+  std::filesystem::create_directories(root);
+  RedisCluster cluster;
+  const auto worker = [&](const std::string& name) {
+    return Guard::open(
+               policy_of(cluster, "", "{name: " + name + ", state: '" + root + "/" + name + "'}"),
+               {.observer = &heard_})
+        .value();
+  };
+  std::optional<Guard> one = worker("one");
+  Guard other = worker("other");
+  const auto whole = [&](Guard& guard) {
+    return eventually([&] {
+      const guard::WorkerPart part = guard.impl().shared()->part();
+      return part.has_part && part.workers == 2;
+    });
+  };
+  ASSERT_TRUE(whole(*one) && whole(other)) << one->impl().shared()->state_json();
+  const std::vector<std::string> users = users_on(other, cluster, 1, 3);
+  ASSERT_EQ(users.size(), 3u);
+  const auto admitted = [](Guard& guard, const std::string& user) {
+    int count = 0;
+    for (int i = 0; i < 30; ++i) {
+      const Decision decision =
+          guard.check("share", {{"user", user}, {"account", "a" + std::to_string(i)}});
+      EXPECT_NE(decision.rung, Rung::store);
+      count += decision.allowed() ? 1 : 0;
+    }
+    return count;
+  };
+  const auto without_master = [&](Guard& guard) {
+    return eventually([&] {
+      Tally tally;
+      return check(guard, "count", users[0], tally).verdict == Verdict::refused;
+    });
+  };
+  cluster.node(1).kill();
+  ASSERT_TRUE(without_master(*one) && without_master(other));
+  EXPECT_EQ(admitted(*one, users[0]) + admitted(other, users[0]), 20);
+  // One restarts, and finds its part of the dead master's limits in its folder.
+  EXPECT_EQ(admitted(other, users[1]), 10);
+  one.reset();
+  one = worker("one");
+  ASSERT_TRUE(without_master(*one));
+  EXPECT_EQ(admitted(*one, users[1]), 10);
+  std::filesystem::remove_all(root);
 }
 
 TEST_F(GuardOnACluster, StartsWithoutItAndFindsItLater) {

@@ -40,6 +40,8 @@ class Fleet {
       loop_.at(history_.began + question.at, [this, &question] { ask(question, false); });
     }
     loop_.run_for(scenario_.length);
+    // A server that was slow has still to do what it was given meanwhile.
+    if (server_.busy_until() > loop_.mono()) loop_.run_for(server_.busy_until() - loop_.mono());
     loop_.run_for(back_within_);
     ask_for_the_last_time();
     finish();

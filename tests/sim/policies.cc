@@ -25,7 +25,8 @@ std::string text_of(std::size_t temperament, const Numbers& n) {
     return "{requests: " + std::to_string(units) + ", per: " + per +
            ", by: [user], algorithm: " + algorithm + "}";
   };
-  std::string text = "store:\n  url: redis://simulated\n  workers: {of: 4}\n";
+  std::string text =
+      "store:\n  url: redis://simulated\n  workers: {of: " + std::to_string(kWorkers) + "}\n";
   text += kStores[temperament];
   text += "inputs: [user]\nroutes:\n";
   const auto add = [&text](const std::string& name, const std::string& limits,

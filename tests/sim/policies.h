@@ -12,7 +12,11 @@ namespace weir::sim {
 // three sets of numbers to reload between. All have the same routes.
 inline constexpr std::size_t kTemperaments = 2;
 inline constexpr std::size_t kNumberSets = 3;
-inline constexpr std::uint32_t kWorkers = 4;
+// Built for fleets of several sizes.
+#ifndef WEIR_SIM_WORKERS
+#define WEIR_SIM_WORKERS 4
+#endif
+inline constexpr std::uint32_t kWorkers = WEIR_SIM_WORKERS;
 
 const Policy& policy(std::size_t temperament, std::size_t numbers);
 

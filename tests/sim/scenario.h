@@ -24,7 +24,7 @@ enum class FaultKind : std::uint8_t {
   lose_replies,   // as cut_down, and then the connection is gone with all that was held
   flush,          // the data are gone, under connections that stand
   restart_empty,  // the server comes back with nothing
-  restart_old,    // the server comes back with an older dump
+  restart_old,    // the server comes back with an older dump, or as a replica that was behind
   clock_step,     // the server's clock is set by `amount`
   scripts_gone,   // SCRIPT FLUSH
   restart_worker,
