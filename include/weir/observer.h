@@ -7,7 +7,8 @@
 
 namespace weir {
 
-// What became of the shared store. Transitions only: one when it goes, one when it comes back.
+// What became of the shared store, the journal of usage and its ledger. Transitions only: one when
+// it goes, one when it comes back.
 struct StoreEvent {
   enum class Kind : std::uint8_t {
     away_at_start,  // it did not answer when the Guard was opened
@@ -18,6 +19,10 @@ struct StoreEvent {
     clock_set,      // the store's clock was set
     no_part,        // without the store this worker would have no part of any limit
     part,           // it has one again
+    journal_fails,  // usage cannot be recorded
+    journal_works,  // it can again
+    ledger_fails,   // usage is recorded, but cannot be settled
+    ledger_works,   // it can again
   };
   Kind kind = Kind::away;
   std::string_view
@@ -35,7 +40,7 @@ class Observer {
  public:
   virtual ~Observer() = default;
   virtual void on_decision(const Decision& decision) { (void)decision; }
-  // Comes from the store's thread.
+  // Comes from the store's thread, the journal's or the settler's.
   virtual void on_store_event(const StoreEvent& event) { (void)event; }
   virtual void on_policy_loaded(std::uint64_t generation) { (void)generation; }
   virtual void on_policy_rejected(std::string_view faults) { (void)faults; }

@@ -146,6 +146,14 @@ std::string_view to_string(StoreEvent::Kind kind) {
       return "worker_has_no_part";
     case StoreEvent::Kind::part:
       return "worker_has_a_part";
+    case StoreEvent::Kind::journal_fails:
+      return "journal_fails";
+    case StoreEvent::Kind::journal_works:
+      return "journal_works";
+    case StoreEvent::Kind::ledger_fails:
+      return "ledger_fails";
+    case StoreEvent::Kind::ledger_works:
+      return "ledger_works";
   }
   return "unknown";
 }

@@ -8,6 +8,7 @@
 #include "cli/completion.h"
 #include "cli/drill.h"
 #include "cli/explain.h"
+#include "cli/journal.h"
 #include "cli/lint.h"
 #include "cli/proxy.h"
 #include "cli/serve.h"
@@ -25,6 +26,7 @@ struct CommandLine {
   BenchCommand bench;
   DrillCommand drill;
   ProxyCommand proxy;
+  JournalCommand journal;
   std::string shell;
   bool version = false;
   bool json = false;
@@ -38,6 +40,7 @@ struct CommandLine {
   CLI::App* bench_verb = nullptr;
   CLI::App* drill_verb = nullptr;
   CLI::App* proxy_verb = nullptr;
+  CLI::App* journal_verb = nullptr;
   CLI::App* completion_verb = nullptr;
 
   CommandLine();
@@ -52,6 +55,7 @@ struct CommandLine {
   void add_bench();
   void add_drill();
   void add_proxy();
+  void add_journal();
   void add_completion();
 };
 
@@ -155,6 +159,10 @@ void CommandLine::add_serve() {
   serve_verb
       ->add_option("--state", serve.state,
                    "Folder for what is known of the fleet, instead of the policy's")
+      ->type_name("DIR");
+  serve_verb
+      ->add_option("--journal", serve.journal,
+                   "Folder of the journal and its ledger, instead of the policy's")
       ->type_name("DIR");
   serve_verb
       ->add_option("--protects", serve.protects,
@@ -261,6 +269,28 @@ void CommandLine::add_proxy() {
       ->type_name("FILE");
 }
 
+void CommandLine::add_journal() {
+  journal_verb =
+      verb(app, "journal", "Look after what metered routes served, and what it is billed");
+  journal_verb
+      ->add_option("ACTION", journal.action, "status, list, quarantine, verify, export or replay")
+      ->required()
+      ->type_name("");
+  journal_verb
+      ->add_option("WHERE", journal.where, "The journal's folder, or the policy that names it")
+      ->required()
+      ->type_name("");
+  journal_verb
+      ->add_option("--ledger", journal.ledger,
+                   "sqlite:PATH or postgresql://…, instead of the policy's")
+      ->type_name("URL");
+  journal_verb
+      ->add_option("--most", journal.most, "list, quarantine: so many lines; 50 where not given")
+      ->type_name("N");
+  journal_verb->add_flag("--quarantined", journal.quarantined, "replay: what was put aside, too");
+  journal_verb->add_flag("--json", journal.json, "One JSON object a line");
+}
+
 void CommandLine::add_completion() {
   completion_verb = verb(app, "completion", "Print the completion script of a shell");
   completion_verb->add_option("SHELL", shell, "bash, zsh or fish")->required()->type_name("");
@@ -277,6 +307,7 @@ CommandLine::CommandLine() {
   add_bench();
   add_drill();
   add_proxy();
+  add_journal();
   add_completion();
   // An empty word is a variable of somebody's script that was not set: never "not given".
   for (CLI::App* each : app.get_subcommands({})) {
@@ -313,6 +344,7 @@ ExitCode dispatch(Environment& environment, CommandLine& line) {
   if (*line.serve_verb) return serve(environment, line.serve);
   if (*line.bench_verb) return bench(environment, line.bench);
   if (*line.drill_verb) return drill(environment, line.drill);
+  if (*line.journal_verb) return journal(environment, line.journal);
   if (*line.proxy_verb) return proxy(environment, line.proxy);
   if (*line.completion_verb) return print_completion(environment, line.shell);
   return fail(environment, ExitCode::usage, "no verb is given; weir --help lists them");
@@ -368,6 +400,9 @@ Grammar grammar() {
     grammar.verbs.push_back({verb->get_name(), verb->get_description(), options_of(*verb), {}});
     if (verb == line.completion_verb) {
       grammar.verbs.back().words.assign(std::begin(kShells), std::end(kShells));
+    }
+    if (verb == line.journal_verb) {
+      grammar.verbs.back().words.assign(std::begin(kJournalActions), std::end(kJournalActions));
     }
   }
   return grammar;

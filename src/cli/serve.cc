@@ -74,6 +74,7 @@ std::optional<std::string> read(const ServeCommand& command, server::ServeOption
   address(command.admin, options.admin);
   options.admin_token_file = command.admin_token_file;
   options.state_folder = command.state;
+  options.journal_folder = command.journal;
   if (!is_key_prefix(command.store_prefix)) {
     return "--store-prefix is '" + command.store_prefix +
            "'; it must be 1 to 64 letters, digits, and any of \"_-.:/\"";

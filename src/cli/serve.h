@@ -12,6 +12,7 @@ struct ServeCommand {
   std::string store;
   std::string store_prefix;
   std::string state;
+  std::string journal;
   std::string protects;
   std::string http;
   std::string grpc;

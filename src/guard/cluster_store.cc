@@ -111,6 +111,12 @@ class ClusterStore final : public SharedStore {
     return split_without(request, std::span(slots.data(), count), shards_, findings);
   }
 
+  // Nothing settles on a cluster: see check().
+  LadderVerdict not_recorded(const ladder::LadderRequest&, std::span<store::Finding>,
+                             const LadderVerdict&) noexcept override {
+    return {.rung = Rung::journal, .retry_after = {}};
+  }
+
   Moment moment() const noexcept override { return shards_.moment(); }
   Nanos deadline() const noexcept override { return deadline_; }
   bool answering() const noexcept override {

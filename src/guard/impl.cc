@@ -79,6 +79,29 @@ KeyHasher::Secret hasher_secret(const policy::Model& model, bool shared) {
   return secret;
 }
 
+bool same_journal(const policy::Model& a, const policy::Model& b) {
+  if (!a.journal || !b.journal) return a.journal.has_value() == b.journal.has_value();
+  return a.journal->folder == b.journal->folder && a.journal->max_bytes == b.journal->max_bytes &&
+         a.journal->within == b.journal->within && a.journal->ledger == b.journal->ledger;
+}
+
+// Usage is recorded of routes alone: a domain that should be, and is not, would be given away.
+Result<void> check_metered(const policy::Model& model) {
+  if (!model.journal) return {};
+  for (const policy::Domain& domain : model.domains) {
+    for (const policy::DomainScope& scope : domain.scopes) {
+      for (const policy::Rule& rule : scope.route.rules) {
+        if (!rule.meter || scope.route.when_store_fails != FailurePolicy::settle) continue;
+        return Error{ErrorCode::failed_precondition,
+                     "journal: domain '" + scope.route.name +
+                         "' settles, which routes of a policy file can and domains cannot in this "
+                         "release"};
+      }
+    }
+  }
+  return {};
+}
+
 bool same_store(const policy::Model& a, const policy::Model& b) {
   return a.store.url == b.store.url && a.store.prefix == b.store.prefix &&
          a.store.memory_keys == b.store.memory_keys;
@@ -91,6 +114,9 @@ Result<Guard> Guard::open(Policy policy, GuardOptions options) {
   if (!stores) return stores.error();
   const bool shared = stores->shared;
   auto impl = std::make_unique<Impl>(std::move(policy), options, std::move(*stores));
+  if (options.role == FleetRole::worker) {
+    if (auto opened = impl->open_journal(); !opened) return opened.error();
+  }
   if (shared) {
     if (auto opened = impl->open_shared(options.role); !opened) return opened.error();
   }
@@ -112,13 +138,29 @@ Guard::Impl::Impl(Policy policy, const GuardOptions& options, Stores stores)
   });
 }
 
-Guard::Impl::~Impl() = default;
+// The store decides what is still asked, which may hand the journal usage; the journal then writes
+// what it has, and whoever waits for it hears.
+Guard::Impl::~Impl() {
+  shared_.reset();
+  usage_.reset();
+}
 
 Result<void> Guard::Impl::open_shared(FleetRole role) {
   auto shared =
       guard::SharedStore::open(current_.read()->model(), *clock_, metrics_, observer_, role);
   if (!shared) return shared.error();
   shared_ = std::move(*shared);
+  return {};
+}
+
+Result<void> Guard::Impl::open_journal() {
+  const PolicyRef policy = current_.read();
+  if (auto fits = check_metered(policy->model()); !fits) return fits;
+  const auto& spec = policy->model().journal;
+  if (!spec) return {};
+  auto usage = guard::UsageRecorder::open(*spec, *clock_, metrics_, observer_);
+  if (!usage) return usage.error();
+  usage_ = std::move(*usage);
   return {};
 }
 
@@ -194,7 +236,10 @@ Decision Guard::Impl::decide(PolicyRef policy, const guard::BoundRoute& route,
   const guard::Plan::Outcome outcome =
       plan.make(route, *policy, values, options.cost, hasher_, digester_);
   Decision decision;
-  if (needs_asking(outcome, plan, route, decision)) ask_local(plan, decision);
+  if (needs_asking(outcome, plan, route, decision) && can_record(plan, options, decision)) {
+    ask_local(plan, decision);
+    record_admitted(plan, options, decision);
+  }
   settle(decision, *policy, route, options,
          timing ? std::optional<Nanos>(clock_->mono() - begun) : std::nullopt);
   return decision;
@@ -227,6 +272,30 @@ void Guard::Impl::settle(Decision& decision, const guard::BoundPolicy& policy,
   decision.cost = options.cost;
   decision.profiles = policy.model().header_profiles;
   tell(decision, route.metrics, took);
+}
+
+std::uint64_t Guard::Impl::metered_always(const guard::Plan& plan,
+                                          CheckOptions options) const noexcept {
+  if (!usage_ || options.cost == 0 || !plan.route->route->journal_always) return 0;
+  return guard::UsageRecorder::metered(plan);
+}
+
+bool Guard::Impl::can_record(const guard::Plan& plan, CheckOptions options,
+                             Decision& decision) noexcept {
+  if (metered_always(plan, options) == 0 || usage_->has_room()) return true;
+  decision = refused(Reason::store_unavailable, {}, options.cost);
+  decision.rung = Rung::journal;
+  return false;
+}
+
+void Guard::Impl::record_admitted(const guard::Plan& plan, CheckOptions options,
+                                  Decision& decision) noexcept {
+  const std::uint64_t metered = metered_always(plan, options);
+  if (metered == 0 || !decision.allowed() || decision.rung != Rung::store) return;
+  if (usage_->follow(plan, {.metered = metered, .cost = options.cost, .at = decision.decided_at}))
+    return;
+  decision = refused(Reason::store_unavailable, {}, options.cost);
+  decision.rung = Rung::journal;
 }
 
 void Guard::Impl::ask_local(const guard::Plan& plan, Decision& decision) noexcept {
@@ -345,6 +414,11 @@ Result<void> Guard::Impl::reload(Policy policy) {
     return Error{ErrorCode::failed_precondition,
                  "store: a reload cannot move to another store (url, prefix or max_keys changed); "
                  "restart to move"};
+  }
+  if (auto fits = check_metered(policy.model()); !fits) return fits;
+  if (!same_journal(current_.read()->model(), policy.model())) {
+    return Error{ErrorCode::failed_precondition,
+                 "journal: a reload cannot move or change it; restart to do so"};
   }
   if (shared_) {
     if (auto fits = guard::SharedStore::check(policy.model()); !fits) return fits.error();

@@ -10,6 +10,7 @@
 #include "guard/bound_policy.h"
 #include "guard/plan.h"
 #include "guard/shared_store.h"
+#include "guard/usage_recorder.h"
 #include "render/metrics.h"
 #include "store/local_store.h"
 #include "weir/guard.h"
@@ -26,6 +27,8 @@ class Guard::Impl {
   };
   Impl(Policy policy, const GuardOptions& options, Stores stores);
   Result<void> open_shared(FleetRole role);
+  // Records the usage of metered rules from now on, where the policy names a journal.
+  Result<void> open_journal();
   // Decides by this one from now on: of a simulation, before the first decision.
   void share(std::unique_ptr<guard::SharedStore> store) noexcept { shared_ = std::move(store); }
   ~Impl();
@@ -60,6 +63,8 @@ class Guard::Impl {
   store::LocalStore* local() noexcept { return store_.get(); }
   // Null on the embedded store, or one of the caller's own.
   guard::SharedStore* shared() noexcept { return shared_.get(); }
+  // Null where no usage is recorded.
+  const guard::UsageRecorder* usage() const noexcept { return usage_.get(); }
   const KeyHasher& hasher() const noexcept { return hasher_; }
   const ValueDigester& digester() const noexcept { return digester_; }
 
@@ -67,6 +72,12 @@ class Guard::Impl {
   Decision decide(PolicyRef policy, const guard::BoundRoute& route, const guard::Values& values,
                   CheckOptions options) noexcept;
   void ask_local(const guard::Plan& plan, Decision& decision) noexcept;
+  // The metered rules of a plan whose usage is recorded while its store answers; 0: none.
+  std::uint64_t metered_always(const guard::Plan& plan, CheckOptions options) const noexcept;
+  // Whether usage could be recorded, were the plan decided now; false: `decision` refuses.
+  bool can_record(const guard::Plan& plan, CheckOptions options, Decision& decision) noexcept;
+  // Records what the store admitted; where there is no room for it, `decision` becomes a refusal.
+  void record_admitted(const guard::Plan& plan, CheckOptions options, Decision& decision) noexcept;
   class Job;
   class Waiting;
   // False where no store needs to be asked: `decision` is the answer, all but what settle() adds.
@@ -96,7 +107,9 @@ class Guard::Impl {
   std::unique_ptr<store::LocalStore> store_;
   std::mutex reloading_;
   SnapshotCell<guard::BoundPolicy> current_;
-  std::unique_ptr<guard::SharedStore> shared_;  // last: its thread uses the rest
+  std::unique_ptr<guard::UsageRecorder> usage_;
+  // Its thread uses the rest. Shared: usage that could not be recorded is given back to it.
+  std::shared_ptr<guard::SharedStore> shared_;
 };
 
 }  // namespace weir

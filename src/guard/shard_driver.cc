@@ -150,6 +150,12 @@ LadderVerdict ShardDriver::without(const ladder::LadderRequest& request,
   return ladder_.without(request, moment(), findings);
 }
 
+LadderVerdict ShardDriver::not_recorded(const ladder::LadderRequest& request,
+                                        std::span<store::Finding> findings,
+                                        const LadderVerdict& served) noexcept {
+  return ladder_.not_recorded(request, moment(), findings, served);
+}
+
 Moment ShardDriver::moment() const noexcept {
   const MonoTime mono = clock_.mono();
   const std::int64_t offset = store_offset_ns_.load(std::memory_order_relaxed);

@@ -127,6 +127,9 @@ class ShardDriver final : private store::redis::ClientEvents,
                std::span<const store::Finding> findings) noexcept {
     ladder_.unspend(request, moment(), findings);
   }
+  ladder::LadderVerdict not_recorded(const ladder::LadderRequest& request,
+                                     std::span<store::Finding> findings,
+                                     const ladder::LadderVerdict& served) noexcept;
   // Who shares the limits from now on.
   void divide(ladder::Division division) { ladder_.divide(std::move(division)); }
 

@@ -249,8 +249,15 @@ TEST(SharedGuardOpen, SaysWhatThisReleaseDoesNotDoOnASharedStore) {
                     routes + "security}\n")
                 .find("a cluster with a `fallback`"),
             std::string::npos);
-  EXPECT_NE(refused("store: redis://127.0.0.1:1\n" + routes + "revenue}\n").find("no journal"),
+  const std::string metered =
+      "routes: {a: {limits: [{requests: 5, per: minute, meter: true}], protects: revenue, "
+      "overspend: "
+      "{cap: 5}}}\n";
+  EXPECT_NE(refused("store: redis://127.0.0.1:1\n" + metered).find("say `journal:"),
             std::string::npos);
+  EXPECT_NE(
+      refused("store: redis+cluster://127.0.0.1:1\njournal: j\n" + metered).find("on a cluster"),
+      std::string::npos);
 }
 
 }  // namespace

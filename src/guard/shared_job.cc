@@ -43,6 +43,10 @@ class Guard::Impl::Job : public guard::SharedAsk {
                .when_store_fails = route.when_store_fails,
                .ceiling = route_.ceiling,
                .ceiling_numbers = route.ceiling ? &route.ceiling->numbers : nullptr};
+    if (impl_.usage_) {
+      request.metered = guard::UsageRecorder::metered(plan);
+      if (request.metered != 0 && route.overspend) request.overspend = &*route.overspend;
+    }
     answer_by = begun_ + guard::patience_of(options_.deadline, impl_.shared_->deadline());
     loaded_at = policy_->loaded_at();
   }
@@ -69,9 +73,32 @@ class Guard::Impl::Job : public guard::SharedAsk {
       decision.rung = verdict.rung;
       decision.decided_at = store_now;
     }
+    impl_.record_admitted(plan, options_, decision);
     if (verdict.unenforced) impl_.metrics_.count_unenforced(route_.metrics);
     impl_.settle(decision, *policy_, route_, options_, impl_.clock_->mono() - begun_);
     return decision;
+  }
+
+  // Whether this verdict may be told only once its usage is durable.
+  bool must_record(const ladder::LadderVerdict& verdict) const noexcept {
+    if (!impl_.usage_ || verdict.verdict != Verdict::allowed) return false;
+    // What a fallback store admits is counted; but it is an outage all the same.
+    return verdict.record ||
+           (verdict.rung == Rung::fallback && request.metered != 0 && options_.cost > 0);
+  }
+  // Records it; `then` is told, once, in any thread, what may be told.
+  void record(const ladder::LadderVerdict& verdict, Instant at, std::span<store::Finding> findings,
+              std::function<void(const ladder::LadderVerdict&)> then) {
+    impl_.usage_->append(plan,
+                         {.metered = request.metered,
+                          .overspent = verdict.overspent,
+                          .cost = options_.cost,
+                          .outage = true,
+                          .at = at},
+                         [this, verdict, findings, then = std::move(then),
+                          store = std::weak_ptr(impl_.shared_)](bool durable) {
+                           then(durable ? verdict : not_recorded(store.lock(), verdict, findings));
+                         });
   }
 
  protected:
@@ -82,6 +109,13 @@ class Guard::Impl::Job : public guard::SharedAsk {
   const MonoTime begun_;
 
  private:
+  ladder::LadderVerdict not_recorded(const std::shared_ptr<guard::SharedStore>& store,
+                                     const ladder::LadderVerdict& verdict,
+                                     std::span<store::Finding> findings) const noexcept {
+    // Without a store the Guard is going; what a fallback store took is not ours to give back.
+    if (!store || !verdict.record) return {.rung = Rung::journal, .retry_after = {}};
+    return store->not_recorded(request, findings, verdict);
+  }
   void keep_keys(std::span<const store::Finding> found, Decision& decision) {
     for (std::size_t i = 0; i < plan.count; ++i) {
       if (found[i].charged) guard::append_receipt_key(plan.counters[i].key, decision.receipt_keys);
@@ -99,12 +133,21 @@ class CallbackJob final : public Job {
       : Job(std::forward<Args>(args)...), done_(std::move(done)) {}
 
   void decided(const ladder::LadderVerdict& verdict, Instant store_now) noexcept override {
-    const std::unique_ptr<CallbackJob> self(this);
-    done_(this->word(verdict, store_now, this->findings()));
+    if (!this->must_record(verdict)) {
+      tell(verdict, store_now);
+      return;
+    }
+    this->record(verdict, store_now, this->findings(),
+                 [this, store_now](const ladder::LadderVerdict& told) { tell(told, store_now); });
   }
   void answer(Decision decision) { done_(std::move(decision)); }
 
  private:
+  void tell(const ladder::LadderVerdict& verdict, Instant store_now) {
+    const std::unique_ptr<CallbackJob> self(this);
+    done_(this->word(verdict, store_now, this->findings()));
+  }
+
   std::function<void(Decision)> done_;
 };
 
@@ -152,7 +195,7 @@ class WaitedJob final : public Job {
   void hold(std::shared_ptr<WaitedJob> self) { self_ = std::move(self); }
   const ladder::LadderVerdict& verdict() const { return verdict_; }
   Instant store_now() const { return store_now_; }
-  std::span<const store::Finding> own_findings() const { return own_findings_; }
+  std::span<store::Finding> own_findings() { return own_findings_; }
 
  private:
   std::mutex mutex_;
@@ -166,6 +209,24 @@ class WaitedJob final : public Job {
   Instant store_now_{};
 };
 
+// Waits for the disk, as long as it takes: an answer that came before its usage was durable could
+// be lost with it, and one that was given up could be billed all the same.
+template <class Job>
+ladder::LadderVerdict recorded(Job& job, const ladder::LadderVerdict& verdict, Instant at,
+                               std::span<store::Finding> findings) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<ladder::LadderVerdict> told;
+  job.record(verdict, at, findings, [&](const ladder::LadderVerdict& what) {
+    std::lock_guard lock(mutex);
+    told = what;
+    changed.notify_one();
+  });
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return told.has_value(); });
+  return *told;
+}
+
 }  // namespace
 
 Decision Guard::Impl::decide_shared(PolicyRef policy, const guard::BoundRoute& route,
@@ -175,7 +236,8 @@ Decision Guard::Impl::decide_shared(PolicyRef policy, const guard::BoundRoute& r
   const guard::Plan::Outcome outcome =
       job->plan.make(route, bound, values, options.cost, hasher_, digester_);
   Decision decision;
-  if (!needs_asking(outcome, job->plan, route, decision)) {
+  if (!needs_asking(outcome, job->plan, route, decision) ||
+      !can_record(job->plan, options, decision)) {
     settle(decision, bound, route, options, std::nullopt);
     return decision;
   }
@@ -186,8 +248,12 @@ Decision Guard::Impl::decide_shared(PolicyRef policy, const guard::BoundRoute& r
       job->wait_until(job->answer_by + kStuckAfter, [&](std::span<store::Finding> findings) {
         return shared_->decide_without(job->request, findings);
       });
-  if (came) return job->word(job->verdict(), job->store_now(), job->findings());
-  return job->word(job->verdict(), shared_->moment().store, job->own_findings());
+  const Instant at = came ? job->store_now() : shared_->moment().store;
+  const std::span<store::Finding> findings = came ? job->findings() : job->own_findings();
+  const ladder::LadderVerdict verdict = job->must_record(job->verdict())
+                                            ? recorded(*job, job->verdict(), at, findings)
+                                            : job->verdict();
+  return job->word(verdict, at, findings);
 }
 
 void Guard::Impl::decide_async(PolicyRef policy, const guard::BoundRoute& route,
@@ -203,7 +269,8 @@ void Guard::Impl::decide_async(PolicyRef policy, const guard::BoundRoute& route,
   const guard::Plan::Outcome outcome =
       job->plan.make(route, bound, values, options.cost, hasher_, digester_);
   Decision decision;
-  if (!needs_asking(outcome, job->plan, route, decision)) {
+  if (!needs_asking(outcome, job->plan, route, decision) ||
+      !can_record(job->plan, options, decision)) {
     settle(decision, bound, route, options, std::nullopt);
     job->answer(std::move(decision));
     return;

@@ -190,6 +190,11 @@ class ThreadedStore final : public SharedStore {
                                std::span<store::Finding> findings) noexcept override {
     return driver_.without(request, findings);
   }
+  LadderVerdict not_recorded(const ladder::LadderRequest& request,
+                             std::span<store::Finding> findings,
+                             const LadderVerdict& served) noexcept override {
+    return driver_.not_recorded(request, findings, served);
+  }
 
   Moment moment() const noexcept override { return driver_.moment(); }
   Nanos deadline() const noexcept override {

@@ -48,6 +48,12 @@ class SharedStore {
   virtual ladder::LadderVerdict decide_without(const ladder::LadderRequest& request,
                                                std::span<store::Finding> findings) noexcept = 0;
 
+  // What is told instead of `served`, whose usage could not be recorded: see
+  // ShardLadder::not_recorded().
+  virtual ladder::LadderVerdict not_recorded(const ladder::LadderRequest& request,
+                                             std::span<store::Finding> findings,
+                                             const ladder::LadderVerdict& served) noexcept = 0;
+
   // Whether the policy's routes can be held on this store: asked at open and at every reload.
   static Result<void> check(const policy::Model& model);
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -14,13 +15,10 @@ Error not_here(std::string what) {
   return Error{ErrorCode::failed_precondition, "store: " + std::move(what)};
 }
 
-Result<void> check_route(const policy::Route& route, const std::string& kind) {
-  if (route.when_store_fails == FailurePolicy::settle) {
-    return not_here(kind + " '" + route.name +
-                    "' settles while the store is away, and this release has no journal; "
-                    "say `when_store_fails: bounded` or `closed` for it");
-  }
-  return {};
+bool meters(const policy::Route& route) {
+  return route.when_store_fails == FailurePolicy::settle &&
+         std::any_of(route.rules.begin(), route.rules.end(),
+                     [](const policy::Rule& rule) { return rule.meter; });
 }
 
 }  // namespace
@@ -46,7 +44,18 @@ Result<void> SharedStore::check(const policy::Model& model) {
   if (spec.regions > 1)
     return not_here("several regions are not in this release; take `regions` out");
   for (const policy::Route& route : model.routes) {
-    if (auto fits = check_route(route, "route"); !fits) return fits;
+    if (!meters(route)) continue;
+    if (url->kind == policy::StoreKind::cluster) {
+      return not_here("route '" + route.name +
+                      "' settles, which is not in this release on a cluster; say "
+                      "`when_store_fails: bounded` or `closed` for it");
+    }
+    if (model.journal) continue;
+    return Error{
+        ErrorCode::failed_precondition,
+        "journal: route '" + route.name +
+            "' settles while the store is away, and the policy names no folder for what it "
+            "serves; say `journal: /var/lib/weir/journal`, or `when_store_fails: bounded`"};
   }
   if (const auto undecided = policy::undecided_domains(model); !undecided.empty()) {
     return Error{ErrorCode::invalid_argument,
@@ -57,7 +66,10 @@ Result<void> SharedStore::check(const policy::Model& model) {
   }
   for (const policy::Domain& domain : model.domains) {
     for (const policy::DomainScope& scope : domain.scopes) {
-      if (auto fits = check_route(scope.route, "domain"); !fits) return fits;
+      if (!meters(scope.route)) continue;
+      return not_here("domain '" + scope.route.name +
+                      "' settles, which routes of a policy file can and domains cannot in this "
+                      "release; say `when_store_fails: bounded` or `closed` for it");
     }
   }
   return {};

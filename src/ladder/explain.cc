@@ -172,6 +172,10 @@ StateOfStore returning(const Model& model, const Route& route, const StateOfStor
   return out;
 }
 
+bool overspends(const Route& route) {
+  return route.overspend && route.overspend->mode == policy::OverspendMode::cap;
+}
+
 std::vector<std::string> besides(const Model& model, const Route& route,
                                  const ExplainOptions& options) {
   std::vector<std::string> out;
@@ -185,13 +189,16 @@ std::vector<std::string> besides(const Model& model, const Route& route,
     if (parts && options.workers > 0)
       out.push_back(
           "A worker that is restarted or replaced in an outage, or between two of one window, adds "
-          "its part once more.");
+          "its part once more" +
+          std::string(overspends(route) ? ", that of the overspend, too." : "."));
     if (model.store.fallback_url)
       out.push_back(
           "The fallback store " + policy::redacted(*model.store.fallback_url) +
           " is asked before the policy; what it admits is on top, at most the limit, and is "
           "in the bounds.");
   }
+  if (std::string recorded = recorded_in_words(model, route); !recorded.empty())
+    out.push_back(std::move(recorded));
   if (route.ceiling && route.when_store_fails != FailurePolicy::closed)
     out.push_back("All keys together, without the store: at most " +
                   std::to_string(most_under_ceiling(route.ceiling->numbers, options.workers,

@@ -68,6 +68,30 @@ TEST(Explain, AddsTheOverspendOfMeteredRules) {
   EXPECT_EQ(state(billed, StoreState::away).bounds[1].most, 10u);
 }
 
+TEST(Explain, SaysWhatOfTheUsageACrashCanLose) {
+  const auto text = [](const std::string& journal, const std::string& store,
+                       const std::string& mode) {
+    const auto policy = Policy::parse(store + journal +
+                                      "routes: {a: {limits: [{requests: 10, per: day, meter: "
+                                      "true}], protects: revenue, overspend: {cap: 5}" +
+                                      mode + "}}\n");
+    EXPECT_TRUE(policy) << policy.error().message;
+    std::string out;
+    const Explanation whole = explain(policy->model(), {}).value();
+    for (const std::string& line : whole.routes.at(0).besides) out += line + "\n";
+    return out;
+  };
+  const std::string redis = "store: redis://127.0.0.1:1\n";
+  const std::string folder = "journal: {folder: /var/j, within: 250ms}\n";
+  EXPECT_NE(text(folder, redis, "").find("follows within 250ms: a crash loses at most what was "),
+            std::string::npos)
+      << text(folder, redis, "");
+  EXPECT_NE(text(folder, redis, ", journal: outage").find("While the store answers, none is"),
+            std::string::npos);
+  EXPECT_NE(text("", redis, "").find("it is refused at start"), std::string::npos);
+  EXPECT_NE(text("", "", "").find("no usage is recorded"), std::string::npos);
+}
+
 TEST(Explain, GivesShadowRulesNoBound) {
   const Explanation shadow =
       explained("{limits: [{requests: 5, per: minute, shadow: true}], protects: security}");

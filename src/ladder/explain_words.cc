@@ -1,5 +1,6 @@
 #include "ladder/explain_words.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -123,6 +124,26 @@ std::string overspend_in_words(const policy::Route& route) {
              "forgiven.";
   }
   return {};
+}
+
+std::string recorded_in_words(const policy::Model& model, const policy::Route& route) {
+  const bool metered = std::any_of(route.rules.begin(), route.rules.end(),
+                                   [](const policy::Rule& rule) { return rule.meter; });
+  if (!metered || route.when_store_fails != FailurePolicy::settle) return {};
+  if (!model.journal) {
+    return model.store.url.starts_with("memory:")
+               ? "The policy names no journal, so no usage is recorded."
+               : "The policy names no journal, which a route that settles needs on "
+                 "this store: it is refused at start.";
+  }
+  const std::string away =
+      "Usage is recorded in " + model.journal->folder +
+      ": without the store before the answer leaves, so that none of it is lost; where it cannot "
+      "be recorded, the call is not served.";
+  if (!route.journal_always) return away + " While the store answers, none is recorded.";
+  return away + " While the store answers it follows within " +
+         policy::to_text(model.journal->within) +
+         ": a crash loses at most what was served in that time.";
 }
 
 std::string match_in_words(const policy::Match& match) {

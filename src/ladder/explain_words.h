@@ -16,6 +16,8 @@ std::string counted_in_words(const policy::Rule& rule);
 // "Each of 3 workers admits its part: 34, 33, 33 of 100 per minute by user."
 std::string parts_in_words(const policy::Route& route, std::uint32_t workers);
 std::string overspend_in_words(const policy::Route& route);
+// Where usage of metered rules is recorded, and what of it a crash can lose. Empty where none is.
+std::string recorded_in_words(const policy::Model& model, const policy::Route& route);
 // "POST api.example/login"
 std::string match_in_words(const policy::Match& match);
 // "protects capacity", "when_store_fails"

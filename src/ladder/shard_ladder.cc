@@ -31,6 +31,7 @@ Nanos longest_wait(std::span<const Counter> counters, std::span<const Finding> f
 ShardLadder::ShardLadder(const Options& options)
     : breaker_(options.breaker, options.random_seed),
       known_(options.known_keys, options.random_seed),
+      overspend_(options.known_keys),
       division_(
           std::make_unique<Division>(Division::none("has not read the fleet's members yet"))) {}
 
@@ -124,28 +125,16 @@ bool ShardLadder::under_ceiling(const LadderRequest& request, Instant now,
   return false;
 }
 
-std::span<const KnownTable::Share> ShardLadder::shares_of(const LadderRequest& request,
-                                                          Shares& room) const noexcept {
-  const auto division = division_.read();
+void ShardLadder::shares_of(const LadderRequest& request, const Division& division,
+                            std::uint64_t without, Shares& out) const noexcept {
   for (std::size_t i = 0; i < request.counters.size(); ++i) {
+    if ((without >> i & 1) != 0) continue;
     const Counter& counter = request.counters[i];
-    const limit::Place place{division->place(counter.digest), division->workers()};
-    room[i] = {&counter, place,
-               division->has_part() ? limit::part_numbers(*counter.numbers, place) : std::nullopt};
+    const limit::Place place{division.place(counter.digest), division.workers()};
+    out.all[out.count++] = {
+        &counter, place,
+        division.has_part() ? limit::part_numbers(*counter.numbers, place) : std::nullopt};
   }
-  return {room.data(), request.counters.size()};
-}
-
-void ShardLadder::unspend(const LadderRequest& request, const Moment& now,
-                          std::span<const Finding> findings) noexcept {
-  Shares room;
-  known_.unspend(shares_of(request, room), now.store, findings);
-}
-
-LadderVerdict ShardLadder::share(const LadderRequest& request, const Moment& now,
-                                 std::span<Finding> findings) noexcept {
-  Shares room;
-  const std::span<const KnownTable::Share> mine = shares_of(request, room);
   // When the table is full of counters with spending, newcomers share one: as large as the ceiling,
   // or one part.
   static const limit::Numbers kNothing =
@@ -153,22 +142,45 @@ LadderVerdict ShardLadder::share(const LadderRequest& request, const Moment& now
                             .limit = 0,
                             .period = {.length = std::chrono::seconds(1)}})
           .value();
-  const limit::Numbers& overflow = request.ceiling_numbers != nullptr ? *request.ceiling_numbers
-                                   : mine.front().part                ? *mine.front().part
-                                                                      : kNothing;
+  out.overflow = request.ceiling_numbers != nullptr ? *request.ceiling_numbers
+                 : out.count > 0 && out.all[0].part ? *out.all[0].part
+                                                    : kNothing;
+}
+
+void ShardLadder::unspend(const LadderRequest& request, const Moment& now,
+                          std::span<const Finding> findings) noexcept {
+  const auto division = division_.read();
+  Shares mine;
+  shares_of(request, *division, 0, mine);
+  known_.unspend(mine.view(), now.store, findings);
+}
+
+LadderVerdict ShardLadder::share(const LadderRequest& request, const Moment& now,
+                                 std::span<Finding> findings) noexcept {
+  const auto division = division_.read();
+  Shares mine;
+  shares_of(request, *division, 0, mine);
   LadderVerdict verdict{.verdict = Verdict::allowed,
                         .rung = Rung::share,
                         .reason = Reason::within_limit,
                         .retry_after = {},
-                        .numbers_known = true};
-  switch (known_.spend(mine, now.store, overflow, findings)) {
+                        .numbers_known = true,
+                        .record = request.metered != 0 && request.cost > 0};
+  const KnownTable::Spent spent = known_.spend(mine.view(), now.store, mine.overflow, findings);
+  if (spent != KnownTable::Spent::admitted && request.overspend != nullptr &&
+      serve_beyond(request, *division, now, findings, verdict)) {
+    return verdict;
+  }
+  switch (spent) {
     case KnownTable::Spent::admitted:
-      if (!under_ceiling(request, now.store, verdict)) known_.unspend(mine, now.store, findings);
+      if (!under_ceiling(request, now.store, verdict))
+        known_.unspend(mine.view(), now.store, findings);
       return verdict;
     case KnownTable::Spent::exhausted:
       verdict.verdict = Verdict::limited;
       verdict.reason = Reason::over_share;
       verdict.retry_after = longest_wait(request.counters, findings);
+      verdict.record = false;
       return verdict;
     case KnownTable::Spent::no_part:
       return refused(now);
@@ -179,6 +191,94 @@ LadderVerdict ShardLadder::share(const LadderRequest& request, const Moment& now
     }
   }
   return refused(now);
+}
+
+// Metered rules whose part does not hold the cost serve it all the same, as far as was decided
+// beforehand; every other rule must have room in its part.
+bool ShardLadder::serve_beyond(const LadderRequest& request, const Division& division,
+                               const Moment& now, std::span<Finding> findings,
+                               LadderVerdict& verdict) noexcept {
+  std::uint64_t beyond = 0;
+  for (std::size_t i = 0; i < request.counters.size(); ++i) {
+    if (!request.counters[i].shadow && findings[i].step.outcome != Outcome::allowed)
+      beyond |= std::uint64_t{1} << i;
+  }
+  if (beyond == 0 || (beyond & ~request.metered) != 0 || request.cost == 0) return false;
+  Shares within;
+  shares_of(request, division, beyond, within);
+  std::array<Finding, store::kMaxCounters> found;
+  const std::span<Finding> of_within(found.data(), within.count);
+  if (within.count > 0 && known_.spend(within.view(), now.store, within.overflow, of_within) !=
+                              KnownTable::Spent::admitted) {
+    return false;
+  }
+  const bool fits = take_overspend(request, division, beyond, now.store);
+  LadderVerdict served{.verdict = Verdict::allowed,
+                       .rung = Rung::journal,
+                       .reason = Reason::over_share,
+                       .retry_after = {},
+                       .numbers_known = true,
+                       .record = true,
+                       .overspent = beyond};
+  if (!fits || !under_ceiling(request, now.store, served)) {
+    if (within.count > 0) known_.unspend(within.view(), now.store, of_within);
+    if (!fits) return false;
+    give_back_overspend(request, division, beyond, now.store);
+  } else {
+    for (std::size_t i = 0, at = 0; i < request.counters.size(); ++i) {
+      if ((beyond >> i & 1) == 0) findings[i] = found[at++];
+    }
+  }
+  verdict = served;
+  return true;
+}
+
+bool ShardLadder::take_overspend(const LadderRequest& request, const Division& division,
+                                 std::uint64_t which, Instant now) noexcept {
+  if (request.overspend->mode != policy::OverspendMode::cap) return true;
+  if (!division.has_part()) return false;
+  for (std::size_t i = 0; i < request.counters.size(); ++i) {
+    if ((which >> i & 1) == 0) continue;
+    const Counter& counter = request.counters[i];
+    const limit::Place place{division.place(counter.digest), division.workers()};
+    if (overspend_.take(counter, request.overspend->cap, place, now)) continue;
+    give_back_overspend(request, division, which & ((std::uint64_t{1} << i) - 1), now);
+    return false;
+  }
+  return true;
+}
+
+void ShardLadder::give_back_overspend(const LadderRequest& request, const Division& division,
+                                      std::uint64_t which, Instant now) noexcept {
+  if (request.overspend->mode != policy::OverspendMode::cap) return;
+  for (std::size_t i = 0; i < request.counters.size(); ++i) {
+    if ((which >> i & 1) == 0) continue;
+    const Counter& counter = request.counters[i];
+    const limit::Place place{division.place(counter.digest), division.workers()};
+    overspend_.give_back(counter, request.overspend->cap, place, now);
+  }
+}
+
+LadderVerdict ShardLadder::not_recorded(const LadderRequest& request, const Moment& now,
+                                        std::span<Finding> findings,
+                                        const LadderVerdict& served) noexcept {
+  const auto division = division_.read();
+  Shares within;
+  shares_of(request, *division, served.overspent, within);
+  std::array<Finding, store::kMaxCounters> found;
+  for (std::size_t i = 0, at = 0; i < request.counters.size(); ++i) {
+    if ((served.overspent >> i & 1) == 0) found[at++] = findings[i];
+  }
+  if (within.count > 0) known_.unspend(within.view(), now.store, {found.data(), within.count});
+  LadderVerdict verdict = refused(now);
+  verdict.rung = Rung::journal;
+  if (served.overspent == 0) return verdict;
+  give_back_overspend(request, *division, served.overspent, now.store);
+  // Without a journal this is what the part alone has to say.
+  return {.verdict = Verdict::limited,
+          .rung = Rung::share,
+          .reason = Reason::over_share,
+          .retry_after = longest_wait(request.counters, findings)};
 }
 
 }  // namespace weir::ladder

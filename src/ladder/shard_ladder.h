@@ -10,6 +10,8 @@
 #include "ladder/ceiling.h"
 #include "ladder/known_table.h"
 #include "ladder/membership.h"
+#include "ladder/overspend_table.h"
+#include "policy/route.h"
 #include "store/counter.h"
 #include "weir/clock.h"
 #include "weir/decision.h"
@@ -24,6 +26,10 @@ struct LadderRequest {
   FailurePolicy when_store_fails = FailurePolicy::closed;
   Ceiling* ceiling = nullptr;                       // the route's, in this process; absent: none
   const limit::Numbers* ceiling_numbers = nullptr;  // absent: none
+  // Of a route that settles, and whose usage can be recorded: bit i says that counters[i] is of a
+  // metered rule.
+  std::uint64_t metered = 0;
+  const policy::Overspend* overspend = nullptr;  // what these may be served beyond the part
 };
 
 // A decision, before it is put into words.
@@ -34,6 +40,9 @@ struct LadderVerdict {
   std::optional<Nanos> retry_after;
   bool numbers_known = false;  // the findings say something that may be shown
   bool unenforced = false;     // admitted although nobody counted
+  // Metered usage that must be durable before anybody is told; not_recorded() where it cannot be.
+  bool record = false;
+  std::uint64_t overspent = 0;  // bit i: counters[i] was served beyond this worker's part
 };
 
 // The clocks of one moment: the store's as well as it is known here, and the monotonic one.
@@ -83,6 +92,11 @@ class ShardLadder {
   // Whether the request's ceiling, where it has one, admits it too; else `verdict` says so.
   static bool under_ceiling(const LadderRequest& request, Instant now,
                             LadderVerdict& verdict) noexcept;
+  // What is told instead of `served`, whose usage could not be recorded: what it took here is given
+  // back. `now` and `findings` are those of the decision.
+  LadderVerdict not_recorded(const LadderRequest& request, const Moment& now,
+                             std::span<store::Finding> findings,
+                             const LadderVerdict& served) noexcept;
 
   // Who shares the limits from now on.
   void divide(Division division);
@@ -98,13 +112,26 @@ class ShardLadder {
                      std::span<store::Finding> findings, LadderVerdict& verdict) const noexcept;
   LadderVerdict share(const LadderRequest& request, const Moment& now,
                       std::span<store::Finding> findings) noexcept;
-  using Shares = std::array<KnownTable::Share, store::kMaxCounters>;
-  std::span<const KnownTable::Share> shares_of(const LadderRequest& request,
-                                               Shares& room) const noexcept;
+  struct Shares {
+    std::array<KnownTable::Share, store::kMaxCounters> all;
+    limit::Numbers overflow;
+    std::size_t count = 0;
+    std::span<const KnownTable::Share> view() const { return {all.data(), count}; }
+  };
+  // Of the counters whose bit is not in `without`.
+  void shares_of(const LadderRequest& request, const Division& division, std::uint64_t without,
+                 Shares& out) const noexcept;
+  bool serve_beyond(const LadderRequest& request, const Division& division, const Moment& now,
+                    std::span<store::Finding> findings, LadderVerdict& verdict) noexcept;
+  bool take_overspend(const LadderRequest& request, const Division& division, std::uint64_t which,
+                      Instant now) noexcept;
+  void give_back_overspend(const LadderRequest& request, const Division& division,
+                           std::uint64_t which, Instant now) noexcept;
   LadderVerdict refused(const Moment& now) const noexcept;
 
   breaker::ProbeBreaker breaker_;
   KnownTable known_;
+  OverspendTable overspend_;
   SnapshotCell<Division> division_;
 };
 

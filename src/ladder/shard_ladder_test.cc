@@ -215,5 +215,112 @@ TEST_F(ShardLadderTest, WhileTheFleetRecoversAKeyIsAskedAboutOrNot) {
   EXPECT_EQ(asked, 16);
 }
 
+// A metered rule of ten, or one beside another, on one of two workers, without the store.
+class SettlingLadder : public ShardLadderTest {
+ protected:
+  void SetUp() override {
+    ladder_.divide(Division::fixed(2, 0));
+    open_breaker();
+  }
+  LadderVerdict ask_metered(std::uint64_t cost = 1, const Numbers* beside = nullptr,
+                            const Numbers* ceiling = nullptr) {
+    counters_[0] = {.numbers = &ten_, .digest = {1, 1}, .cost = cost};
+    if (beside != nullptr) counters_[1] = {.numbers = beside, .digest = {2, 2}, .cost = cost};
+    request_ = {.counters = {counters_.data(), beside != nullptr ? 2U : 1U},
+                .cost = cost,
+                .when_store_fails = FailurePolicy::settle,
+                .ceiling = &ceiling_,
+                .ceiling_numbers = ceiling,
+                .metered = 1,
+                .overspend = &overspend_};
+    return ladder_.without(request_, now(), findings_);
+  }
+  LadderVerdict could_not_record(const LadderVerdict& served) {
+    return ladder_.not_recorded(request_, now(), findings_, served);
+  }
+
+  policy::Overspend overspend_{.mode = policy::OverspendMode::cap, .cap = 4};
+  std::array<store::Counter, 2> counters_;
+  LadderRequest request_;
+};
+
+TEST_F(SettlingLadder, ServesItsPartThenItsPartOfTheCapThenLimits) {
+  for (int i = 0; i < 5; ++i) {
+    const LadderVerdict verdict = ask_metered();
+    ASSERT_EQ(verdict.rung, Rung::share) << i;
+    ASSERT_EQ(verdict.verdict, Verdict::allowed);
+    EXPECT_TRUE(verdict.record) << "usage within the part is usage";
+    EXPECT_EQ(verdict.overspent, 0u);
+  }
+  for (int i = 0; i < 2; ++i) {
+    const LadderVerdict verdict = ask_metered();
+    ASSERT_EQ(verdict.rung, Rung::journal) << i;
+    ASSERT_EQ(verdict.verdict, Verdict::allowed);
+    EXPECT_TRUE(verdict.record);
+    EXPECT_EQ(verdict.overspent, 1u);
+  }
+  const LadderVerdict over = ask_metered();
+  EXPECT_EQ(over.verdict, Verdict::limited);
+  EXPECT_EQ(over.rung, Rung::share);
+  EXPECT_EQ(over.reason, Reason::over_share);
+  EXPECT_FALSE(over.record);
+}
+
+TEST_F(SettlingLadder, RecordsNothingForAProbe) {
+  EXPECT_FALSE(ask_metered(0).record);
+}
+
+TEST_F(SettlingLadder, GivesBackWhatCouldNotBeRecorded) {
+  for (int i = 0; i < 50; ++i) {
+    const LadderVerdict refused = could_not_record(ask_metered());
+    ASSERT_EQ(refused.verdict, Verdict::refused);
+    EXPECT_EQ(refused.rung, Rung::journal) << "it is the journal that cannot";
+    EXPECT_FALSE(refused.record);
+  }
+  for (int i = 0; i < 5; ++i) ASSERT_EQ(ask_metered().rung, Rung::share);
+  for (int i = 0; i < 50; ++i) {
+    const LadderVerdict limited = could_not_record(ask_metered());
+    ASSERT_EQ(limited.verdict, Verdict::limited) << "beyond the part: as if nothing could settle";
+    EXPECT_EQ(limited.rung, Rung::share);
+  }
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(ask_metered().rung, Rung::journal);
+  EXPECT_EQ(ask_metered().verdict, Verdict::limited);
+}
+
+TEST_F(SettlingLadder, RulesThatAreNotMeteredStayBounded) {
+  const Numbers four = numbers(4);
+  EXPECT_EQ(ask_metered(1, &four).rung, Rung::share);
+  EXPECT_EQ(ask_metered(1, &four).rung, Rung::share);
+  const LadderVerdict over = ask_metered(1, &four);
+  EXPECT_EQ(over.verdict, Verdict::limited) << "its part of four is two";
+  EXPECT_EQ(over.rung, Rung::share);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(ask_metered().rung, Rung::share) << "nothing was charged";
+}
+
+TEST_F(SettlingLadder, ChargesTheOthersOfARequestThatItServesBeyond) {
+  const Numbers twelve = numbers(12);
+  for (int i = 0; i < 5; ++i) ASSERT_EQ(ask_metered(1, &twelve).rung, Rung::share);
+  ASSERT_EQ(ask_metered(1, &twelve).rung, Rung::journal) << "the sixth of the other's part of six";
+  EXPECT_EQ(ask_metered(1, &twelve).verdict, Verdict::limited);
+}
+
+TEST_F(SettlingLadder, BillsWithoutEndUnderTheCeiling) {
+  overspend_ = {.mode = policy::OverspendMode::bill};
+  const Numbers ceiling = numbers(8);
+  for (int i = 0; i < 5; ++i) ASSERT_EQ(ask_metered(1, nullptr, &ceiling).rung, Rung::share);
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(ask_metered(1, nullptr, &ceiling).rung, Rung::journal);
+  const LadderVerdict over = ask_metered(1, nullptr, &ceiling);
+  EXPECT_EQ(over.verdict, Verdict::refused);
+  EXPECT_EQ(over.reason, Reason::over_ceiling);
+  EXPECT_FALSE(over.record);
+}
+
+TEST_F(SettlingLadder, ServesNothingBeyondWhereItHasNoPartOfTheCap) {
+  ladder_.divide(Division::none("it knows nobody"));
+  EXPECT_EQ(ask_metered().verdict, Verdict::refused);
+  overspend_ = {.mode = policy::OverspendMode::bill};
+  EXPECT_EQ(ask_metered().rung, Rung::journal) << "what is billed needs no part";
+}
+
 }  // namespace
 }  // namespace weir::ladder

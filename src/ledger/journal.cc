@@ -92,7 +92,10 @@ void Journal::append(std::span<const UsageEvent> events, Done done) {
   bool wake = false;
   {
     std::lock_guard lock(mutex_);
-    if (!failure_ && push(events, &done, why)) {
+    if (in_flight_ > 0 && mono_now() - in_flight_since_ > kStuck) {
+      why = Error{ErrorCode::unavailable, options_.folder + ": the disk does not answer"};
+      refused_ += events.size();
+    } else if (!failure_ && push(events, &done, why)) {
       wake = queue_.waited_for == 1;
       done = nullptr;
     } else {
@@ -113,6 +116,14 @@ bool Journal::follow(std::span<const UsageEvent> events) {
   }
   if (queue_.waiters.size() == 1) changed_.notify_one();
   return true;
+}
+
+bool Journal::has_room() const {
+  std::lock_guard lock(mutex_);
+  return queue_.events.size() + in_flight_ < options_.max_waiting &&
+         counts_.unsettled_bytes + counts_.quarantined_bytes + in_flight_bytes_ +
+                 queue_.events.bytes() <
+             options_.max_bytes;
 }
 
 void Journal::settled(Settled settled) {
@@ -174,8 +185,10 @@ JournalStatus Journal::status() const {
 void Journal::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
+    tell(lock);
     if (!file_) {
       reopen(lock);
+      tell(lock);
       if (!file_) changed_.wait_for(lock, options_.retry, [&] { return stopping_; });
       if (!file_ && stopping_) return;
       continue;
@@ -190,6 +203,16 @@ void Journal::run() {
       changed_.wait_until(lock, queue_.first + options_.within);
     }
   }
+}
+
+void Journal::tell(std::unique_lock<std::mutex>& lock) {
+  const bool failing = failure_ && failures_ > 0;
+  if (failing == told_failing_ || !options_.changed) return;
+  told_failing_ = failing;
+  const std::string why = failing ? failure_->message : std::string();
+  lock.unlock();
+  options_.changed(!failing, why);
+  lock.lock();
 }
 
 // Under the lock.
@@ -222,6 +245,7 @@ void Journal::commit(std::unique_lock<std::mutex>& lock) {
   Settled settled = std::exchange(settled_, {});
   const EventNumber skip = std::exchange(skip_to_, 0);
   in_flight_ = taken_.events.size();
+  in_flight_since_ = mono_now();
   in_flight_bytes_ = taken_.events.bytes();
   lock.unlock();
   Result<void> done = skip > file_->counts().last ? file_->skip_to(skip) : Result<void>();

@@ -39,13 +39,18 @@ struct JournalStatus {
 // Guarantees:  append() says yes only of events that are on the disk: acknowledged is always a part
 //              of what the journal holds after a crash. What it said no to is never settled.
 //              While the disk does not take events, append() says no at once; the file is opened
-//              anew and its log written again until the disk does (every Options::retry).
+//              anew and its log written again until the disk does (every Options::retry). A disk
+//              that hangs holds only those who were there when it began: after kStuck nobody else
+//              waits for it.
 // Bounds:      max_bytes of events that the ledger has not taken yet, quarantined ones included;
 //              max_waiting events in memory. The file grows to about max_bytes and 10 MiB.
 // Threads:     any. Callbacks come from the committing thread, or from the caller's where the
 //              journal says no at once; they must not block.
 class Journal {
  public:
+  // A commit that takes so long takes nobody else in.
+  static constexpr Nanos kStuck = std::chrono::seconds(1);
+
   struct Options {
     std::string folder;
     std::uint64_t max_bytes = std::uint64_t{256} << 20;
@@ -54,6 +59,8 @@ class Journal {
     Nanos retry = std::chrono::milliseconds(500);
     std::string vfs;        // of tests; empty: the system's files
     int log_pages = 1'000;  // as JournalFile::Options
+    // Hears when the disk takes events no more, with why, and when it does again. Must not block.
+    std::function<void(bool writable, const std::string& why)> changed{};
   };
 
   // Errors:      failed_precondition: another process writes to this folder; invalid_argument: the
@@ -72,6 +79,9 @@ class Journal {
   // Records the events within Options::within, while the disk takes them; keeps them meanwhile in
   // memory, where a crash loses them. False: there is no room for them, and none was taken.
   bool follow(std::span<const UsageEvent> events);
+
+  // Whether follow() would keep one more event now.
+  bool has_room() const;
 
   // The ledger has every event up to `settled.upto` but those that it rejected: they need no room
   // here any more.
@@ -114,6 +124,7 @@ class Journal {
   Result<void> room() const;
   bool push(std::span<const UsageEvent> events, Done* done, Error& why);
   void run();
+  void tell(std::unique_lock<std::mutex>& lock);
   void reopen(std::unique_lock<std::mutex>& lock);
   void commit(std::unique_lock<std::mutex>& lock);
   bool due(MonoTime now) const;
@@ -128,6 +139,7 @@ class Journal {
   // The thread's own.
   std::optional<JournalFile> file_;
   std::optional<JournalFile::Durable> durable_;  // absent: nothing was ever opened by this process
+  bool told_failing_ = false;
   Queue taken_;
 
   mutable std::mutex mutex_;
@@ -142,6 +154,7 @@ class Journal {
   JournalFile::Counts counts_;
   std::uint64_t id_ = 0;
   std::uint64_t in_flight_ = 0;
+  MonoTime in_flight_since_{};
   std::uint64_t in_flight_bytes_ = 0;
   std::uint64_t recorded_ = 0;
   std::uint64_t refused_ = 0;

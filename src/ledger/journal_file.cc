@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/key_digest.h"
+#include "ledger/packed_events.h"
 
 namespace weir::ledger {
 namespace {
@@ -21,7 +22,8 @@ constexpr const char* kTables =
     "CREATE TABLE IF NOT EXISTS journal(id INTEGER PRIMARY KEY, format INTEGER NOT NULL,"
     "  name INTEGER NOT NULL, settled_upto INTEGER NOT NULL, settled INTEGER NOT NULL,"
     "  replayed INTEGER NOT NULL, skipped INTEGER NOT NULL, floor INTEGER NOT NULL);"
-    "CREATE TABLE IF NOT EXISTS events(number INTEGER PRIMARY KEY, body BLOB NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS events(number INTEGER PRIMARY KEY, last INTEGER NOT NULL,"
+    "  packed BLOB NOT NULL);"
     "CREATE TABLE IF NOT EXISTS quarantine(number INTEGER PRIMARY KEY, at INTEGER NOT NULL,"
     "  reason TEXT NOT NULL, body BLOB NOT NULL);";
 
@@ -161,15 +163,14 @@ Result<void> JournalFile::remove_after(EventNumber durable) {
 
 Result<void> JournalFile::prepare() {
   const std::pair<Statement*, const char*> all[] = {
-      {&insert_, "INSERT INTO events VALUES(?, ?)"},
-      {&bytes_upto_, "SELECT count(*), total(length(body)) FROM events WHERE number <= ?"},
-      {&delete_upto_, "DELETE FROM events WHERE number <= ?"},
-      {&put_aside_,
-       "INSERT INTO quarantine SELECT number, ?, ?, body FROM events WHERE number = ? RETURNING "
-       "length(body)"},
-      {&delete_one_, "DELETE FROM events WHERE number = ?"},
+      {&insert_, "INSERT INTO events VALUES(?, ?, ?)"},
+      {&row_of_,
+       "SELECT number, last, packed FROM events WHERE number <= ? ORDER BY number DESC LIMIT 1"},
+      {&rows_upto_, "SELECT number, last, length(packed) FROM events WHERE number <= ?"},
+      {&delete_upto_, "DELETE FROM events WHERE last <= ?"},
+      {&put_aside_, "INSERT OR IGNORE INTO quarantine VALUES(?, ?, ?, ?)"},
       {&set_totals_, "UPDATE journal SET settled_upto = ?, settled = ?"},
-      {&oldest_, "SELECT body FROM events ORDER BY number LIMIT 1"},
+      {&oldest_, "SELECT number, last, packed FROM events ORDER BY number LIMIT 1"},
   };
   for (const auto& [statement, sql] : all) {
     auto prepared = db_.prepare(sql);
@@ -179,14 +180,40 @@ Result<void> JournalFile::prepare() {
   return {};
 }
 
+namespace {
+
+// The time of the first event behind `seen` in a row of events.
+std::optional<Instant> time_in(const Statement& row, EventNumber seen) {
+  std::optional<Instant> time;
+  auto at = static_cast<EventNumber>(row.number(0));
+  const auto last = static_cast<EventNumber>(row.number(1));
+  if (last < at) return time;
+  unpack(row.bytes(2), last - at + 1, [&](std::string_view body) {
+    if (at++ <= seen || time) return;
+    // A damaged event has no time; settlement puts it aside.
+    if (const auto event = decode(body)) time = event->at;
+  });
+  return time;
+}
+
+// How many events of first to last lie behind `after` and up to `upto`.
+std::uint64_t overlap(EventNumber first, EventNumber last, EventNumber after, EventNumber upto) {
+  first = std::max(first, after + 1);
+  last = std::min(last, upto);
+  return last >= first ? last - first + 1 : 0;
+}
+
+}  // namespace
+
 Result<JournalFile::Counts> read_counts(Database& db) {
   auto rows = db.prepare(
       "SELECT settled_upto, settled, replayed, skipped,"
-      "  max(settled_upto, floor, coalesce((SELECT max(number) FROM events), 0),"
+      "  max(settled_upto, floor, coalesce((SELECT max(last) FROM events), 0),"
       "      coalesce((SELECT max(number) FROM quarantine), 0)),"
-      "  (SELECT count(*) FROM events), (SELECT total(length(body)) FROM events),"
-      "  (SELECT count(*) FROM quarantine), (SELECT total(length(body)) FROM quarantine),"
-      "  (SELECT body FROM events ORDER BY number LIMIT 1)"
+      // Of the first row the ledger may have a part.
+      "  (SELECT coalesce(sum(last - max(number, settled_upto + 1) + 1), 0) FROM events),"
+      "  (SELECT total(length(packed)) FROM events),"
+      "  (SELECT count(*) FROM quarantine), (SELECT total(length(body)) FROM quarantine)"
       "  FROM journal");
   if (!rows) return rows.error();
   const auto row = rows->step();
@@ -202,8 +229,11 @@ Result<JournalFile::Counts> read_counts(Database& db) {
                              .replayed = column(2),
                              .skipped = column(3),
                              .oldest = std::nullopt};
-  // A damaged event has no time; settlement puts it aside.
-  if (const auto event = decode(rows->bytes(9))) counts.oldest = event->at;
+  auto first = db.prepare("SELECT number, last, packed FROM events ORDER BY number LIMIT 1");
+  if (!first) return first.error();
+  const auto any = first->step();
+  if (!any) return any.error();
+  if (*any) counts.oldest = time_in(*first, counts.settled_upto);
   return counts;
 }
 
@@ -219,36 +249,64 @@ Result<void> JournalFile::read_oldest() {
   auto row = oldest_.step();
   if (!row) return row.error();
   if (*row) {
-    if (const auto event = decode(oldest_.bytes(0))) counts_.oldest = event->at;
+    counts_.oldest = time_in(oldest_, counts_.settled_upto);
     oldest_.reset();
   }
   return {};
 }
 
-Result<void> JournalFile::take_over(const Settled& settled, Counts& counts) {
-  for (const Settled::Rejected& rejected : settled.rejected) {
-    put_aside_.bind(1, std::int64_t{settled.at.time_since_epoch().count()})
-        .bind(2, rejected.reason)
-        .bind(3, number(rejected.number));
-    auto row = put_aside_.step();
-    if (!row) return row.error();
-    if (!*row) continue;  // put aside already
-    const auto bytes = static_cast<std::uint64_t>(put_aside_.number(0));
-    if (auto done = put_aside_.run(); !done) return done;
-    if (auto done = delete_one_.bind(1, number(rejected.number)).run(); !done) return done;
-    counts.quarantined += 1;
-    counts.quarantined_bytes += bytes;
-    counts.unsettled -= 1;
-    counts.unsettled_bytes -= bytes;
-  }
-  auto row = bytes_upto_.bind(1, number(settled.upto)).step();
+// Copies one event into quarantine. True: it was not there before.
+Result<bool> JournalFile::put_aside(const Settled::Rejected& rejected, Instant at, Counts& counts) {
+  auto row = row_of_.bind(1, number(rejected.number)).step();
   if (!row) return row.error();
-  const auto gone = static_cast<std::uint64_t>(bytes_upto_.number(0));
-  const auto bytes = static_cast<std::uint64_t>(bytes_upto_.number(1));
-  bytes_upto_.reset();
+  if (!*row) return false;
+  const auto first = static_cast<EventNumber>(row_of_.number(0));
+  const auto last = static_cast<EventNumber>(row_of_.number(1));
+  std::string body;
+  EventNumber next = first;
+  if (rejected.number <= last) {
+    unpack(row_of_.bytes(2), last - first + 1, [&](std::string_view event) {
+      if (next++ == rejected.number) body = event;
+    });
+  }
+  row_of_.reset();
+  if (rejected.number > last) return false;
+  put_aside_.bind(1, number(rejected.number))
+      .bind(2, std::int64_t{at.time_since_epoch().count()})
+      .bind(3, rejected.reason)
+      .bind(4, body);
+  const int before = sqlite3_total_changes(db_.handle());
+  if (auto done = put_aside_.run(); !done) return done.error();
+  if (sqlite3_total_changes(db_.handle()) == before) return false;
+  counts.quarantined += 1;
+  counts.quarantined_bytes += body.size();
+  return true;
+}
+
+Result<void> JournalFile::take_over(const Settled& settled, Counts& counts) {
+  std::uint64_t aside = 0;
+  for (const Settled::Rejected& rejected : settled.rejected) {
+    if (rejected.number <= counts.settled_upto) continue;  // an earlier try did it
+    auto fresh = put_aside(rejected, settled.at, counts);
+    if (!fresh) return fresh.error();
+    if (*fresh) ++aside;
+  }
+  if (settled.upto <= counts.settled_upto) return {};
+  std::uint64_t gone = 0;
+  std::uint64_t bytes = 0;
+  rows_upto_.bind(1, number(settled.upto));
+  for (;;) {
+    auto row = rows_upto_.step();
+    if (!row) return row.error();
+    if (!*row) break;
+    const auto last = static_cast<EventNumber>(rows_upto_.number(1));
+    gone += overlap(static_cast<EventNumber>(rows_upto_.number(0)), last, counts.settled_upto,
+                    settled.upto);
+    if (last <= settled.upto) bytes += static_cast<std::uint64_t>(rows_upto_.number(2));
+  }
   if (auto done = delete_upto_.bind(1, number(settled.upto)).run(); !done) return done;
-  counts.settled_upto = std::max(counts.settled_upto, settled.upto);
-  counts.settled += gone;
+  counts.settled_upto = settled.upto;
+  counts.settled += gone - aside;
   counts.unsettled -= gone;
   counts.unsettled_bytes -= bytes;
   return set_totals_.bind(1, number(counts.settled_upto)).bind(2, number(counts.settled)).run();
@@ -263,12 +321,16 @@ Result<void> JournalFile::commit(const EventBatch& events, const Settled& settle
   if (moves) {
     if (auto done = take_over(settled, counts); !done) return done;
   }
-  for (std::size_t i = 0; i < events.size(); ++i) {
-    if (auto done = insert_.bind(1, number(++counts.last)).bind(2, events[i]).run(); !done)
-      return done;
+  if (!events.empty()) {
+    const std::string packed = pack(events);
+    insert_.bind(1, number(counts.last + 1))
+        .bind(2, number(counts.last + events.size()))
+        .bind(3, packed);
+    if (auto done = insert_.run(); !done) return done;
+    counts.last += events.size();
+    counts.unsettled += events.size();
+    counts.unsettled_bytes += packed.size();
   }
-  counts.unsettled += events.size();
-  counts.unsettled_bytes += events.bytes();
   if (auto done = transaction->commit(); !done) return done;
   if (auto there = still_in_place(); !there) return there;
   counts_ = counts;
@@ -299,18 +361,30 @@ Result<void> JournalFile::tidy() {
 Result<std::uint64_t> JournalFile::release_quarantine() {
   auto transaction = Transaction::begin(db_);
   if (!transaction) return transaction.error();
-  const std::uint64_t released = counts_.quarantined;
-  auto move = db_.prepare(
-      "INSERT INTO events SELECT ? + row_number() OVER (ORDER BY number), body FROM quarantine");
-  if (!move) return move.error();
-  if (auto done = move->bind(1, number(counts_.last)).run(); !done) return done.error();
+  EventBatch released;
+  {
+    auto rows = db_.prepare("SELECT body FROM quarantine ORDER BY number");
+    if (!rows) return rows.error();
+    for (;;) {
+      const auto row = rows->step();
+      if (!row) return row.error();
+      if (!*row) break;
+      released.add_encoded(rows->bytes(0));
+    }
+  }
+  if (released.empty()) return std::uint64_t{0};
+  const std::string packed = pack(released);
+  insert_.bind(1, number(counts_.last + 1))
+      .bind(2, number(counts_.last + released.size()))
+      .bind(3, packed);
+  if (auto done = insert_.run(); !done) return done.error();
   if (auto done = db_.run("DELETE FROM quarantine"); !done) return done.error();
   auto total = db_.prepare("UPDATE journal SET replayed = replayed + ?");
   if (!total) return total.error();
-  if (auto done = total->bind(1, number(released)).run(); !done) return done.error();
+  if (auto done = total->bind(1, number(released.size())).run(); !done) return done.error();
   if (auto done = transaction->commit(); !done) return done.error();
   if (auto counted = count(); !counted) return counted.error();
-  return released;
+  return std::uint64_t{released.size()};
 }
 
 Result<void> JournalFile::skip_to(EventNumber to) {
@@ -326,33 +400,42 @@ Result<void> JournalFile::skip_to(EventNumber to) {
 }
 
 Result<void> JournalFile::verify() {
-  auto check = db_.prepare("PRAGMA integrity_check");
+  if (auto sound = verify_journal(db_); !sound) return sound;
+  const Counts& c = counts_;
+  const std::uint64_t accounted = c.settled + c.unsettled + c.quarantined + c.replayed + c.skipped;
+  if (accounted == c.last) return {};
+  return Error{ErrorCode::internal, options_.path + ": " + std::to_string(c.last) +
+                                        " events were recorded and " + std::to_string(accounted) +
+                                        " are accounted for"};
+}
+
+Result<void> verify_journal(Database& db) {
+  auto check = db.prepare("PRAGMA integrity_check");
   if (!check) return check.error();
   auto row = check->step();
   if (!row) return row.error();
   if (check->bytes(0) != "ok")
     return Error{ErrorCode::invalid_argument,
-                 options_.path + ": damaged: " + std::string(check->bytes(0))};
+                 db.path() + ": damaged: " + std::string(check->bytes(0))};
   check->reset();
-  auto events = db_.prepare("SELECT number, body FROM events ORDER BY number");
+  auto events = db.prepare("SELECT number, last, packed FROM events ORDER BY number");
   if (!events) return events.error();
   for (;;) {
     row = events->step();
     if (!row) return row.error();
-    if (!*row) break;
-    if (const auto event = decode(events->bytes(1)); !event)
-      return Error{ErrorCode::invalid_argument, options_.path + ": event " +
-                                                    std::to_string(events->number(0)) + ": " +
-                                                    event.error().message};
+    if (!*row) return {};
+    auto at = events->number(0);
+    const auto last = events->number(1);
+    std::string fault;
+    unpack(events->bytes(2), static_cast<std::size_t>(std::max<std::int64_t>(last - at + 1, 0)),
+           [&](std::string_view body) {
+             const auto event = decode(body);
+             if (!event && fault.empty())
+               fault = "event " + std::to_string(at) + ": " + event.error().message;
+             ++at;
+           });
+    if (!fault.empty()) return Error{ErrorCode::invalid_argument, db.path() + ": " + fault};
   }
-  const Counts& c = counts_;
-  const std::uint64_t accounted = c.settled + c.unsettled + c.quarantined + c.replayed + c.skipped;
-  if (accounted != c.last) {
-    return Error{ErrorCode::internal, options_.path + ": " + std::to_string(c.last) +
-                                          " events were recorded and " + std::to_string(accounted) +
-                                          " are accounted for"};
-  }
-  return {};
 }
 
 std::uint64_t bytes_on_disk(const std::string& path) {

@@ -75,7 +75,7 @@ class JournalFile {
   // The next event's number will be greater than `number`: of a journal that came back from a
   // backup, whose later numbers the ledger has seen already.
   Result<void> skip_to(EventNumber number);
-  // Every page and every event.
+  // Every page, every event, and their number.
   Result<void> verify();
 
   const Counts& counts() const noexcept { return counts_; }
@@ -91,6 +91,7 @@ class JournalFile {
   Result<void> remove_after(EventNumber durable);
   Result<void> count();
   Result<void> read_oldest();
+  Result<bool> put_aside(const Settled::Rejected& rejected, Instant at, Counts& counts);
   Result<void> take_over(const Settled& settled, Counts& counts);
   Result<void> still_in_place() const;
 
@@ -104,10 +105,10 @@ class JournalFile {
   Options options_;
   Database db_;
   Statement insert_;
-  Statement bytes_upto_;
+  Statement row_of_;
+  Statement rows_upto_;
   Statement delete_upto_;
   Statement put_aside_;
-  Statement delete_one_;
   Statement set_totals_;
   Statement oldest_;
   Counts counts_;
@@ -120,6 +121,9 @@ class JournalFile {
 
 // What a journal holds, as its database says.
 Result<JournalFile::Counts> read_counts(Database& db);
+
+// Every page and every event of a journal.
+Result<void> verify_journal(Database& db);
 
 // What the journal at `path` takes of its disk.
 std::uint64_t bytes_on_disk(const std::string& path);

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "ledger/packed_events.h"
+
 namespace weir::ledger {
 
 Result<JournalReader> JournalReader::open(const JournalFile::Options& options) {
@@ -16,18 +18,22 @@ Result<JournalReader> JournalReader::open(const JournalFile::Options& options) {
 Result<std::vector<StoredEvent>> JournalReader::events(EventNumber seen, EventNumber upto,
                                                        std::size_t most) {
   auto rows = db_.prepare(
-      "SELECT number, body FROM events WHERE number > ? AND number <= ? ORDER BY number LIMIT ?");
+      "SELECT number, last, packed FROM events WHERE last > ? AND number <= ? ORDER BY number");
   if (!rows) return rows.error();
-  rows->bind(1, static_cast<std::int64_t>(seen))
-      .bind(2, static_cast<std::int64_t>(upto))
-      .bind(3, static_cast<std::int64_t>(most));
+  rows->bind(1, static_cast<std::int64_t>(seen)).bind(2, static_cast<std::int64_t>(upto));
   std::vector<StoredEvent> out;
-  for (;;) {
+  while (out.size() < most) {
     const auto row = rows->step();
     if (!row) return row.error();
     if (!*row) return out;
-    out.push_back({static_cast<EventNumber>(rows->number(0)), std::string(rows->bytes(1))});
+    auto at = static_cast<EventNumber>(rows->number(0));
+    const auto last = static_cast<EventNumber>(rows->number(1));
+    unpack(rows->bytes(2), last >= at ? last - at + 1 : 0, [&](std::string_view body) {
+      if (at > seen && at <= upto && out.size() < most) out.push_back({at, std::string(body)});
+      ++at;
+    });
   }
+  return out;
 }
 
 Result<std::vector<QuarantinedEvent>> JournalReader::quarantine(EventNumber seen,

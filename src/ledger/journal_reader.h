@@ -39,6 +39,8 @@ class JournalReader {
   // Of a moment: what the journal holds.
   Result<JournalFile::Counts> counts();
   Result<std::uint64_t> id();
+  // Every page and every event.
+  Result<void> verify() { return verify_journal(db_); }
 
  private:
   Database db_;

@@ -51,10 +51,15 @@ void Settler::run() {
 }
 
 void Settler::note(const Result<bool>& result) {
-  std::lock_guard lock(mutex_);
-  if (!result && status_.working) failing_since_ = std::chrono::steady_clock::now();
-  status_.working = result.has_value();
-  status_.why = result ? std::string() : result.error().message;
+  bool changed = false;
+  {
+    std::lock_guard lock(mutex_);
+    changed = status_.working != result.has_value();
+    if (!result && changed) failing_since_ = std::chrono::steady_clock::now();
+    status_.working = result.has_value();
+    status_.why = result ? std::string() : result.error().message;
+  }
+  if (changed && options_.changed) options_.changed(status_.working, status_.why);
 }
 
 Result<bool> Settler::step() {

@@ -42,6 +42,8 @@ class Settler {
     Nanos max_wait = std::chrono::seconds(5);
     // Refusals of one event's content before it is put aside.
     int tries = 3;
+    // Hears when the ledger takes events no more, with why, and when it does again. Must not block.
+    std::function<void(bool works, const std::string& why)> changed{};
   };
   // `journal` and `clock` outlive this.
   Settler(Journal& journal, Open open, Clock& clock, Options options);

@@ -71,6 +71,15 @@ struct RlsSpec {
   bool count_denied = false;         // a denied request is charged to its descriptors all the same
 };
 
+// `journal:`: where the usage of metered rules is recorded, on its way to the ledger.
+struct JournalSpec {
+  std::string folder;
+  std::uint64_t max_bytes = std::uint64_t{256} << 20;  // of events that the ledger has not taken
+  // In good times an event follows its answer onto the disk within so long.
+  Nanos within{std::chrono::milliseconds(100)};
+  std::string ledger;  // its URL; empty: ledger.db in the folder
+};
+
 class Matcher;
 
 // A whole policy, as loaded from files or built in code; checked, immutable, shared.
@@ -87,6 +96,7 @@ struct Model {
   std::vector<Route> routes;
   std::vector<Domain> domains;  // of Envoy-style files
   RlsSpec rls;
+  std::optional<JournalSpec> journal;
   std::shared_ptr<const Matcher> matcher;  // finds routes by name and by request; see match.h
   std::string text_sha256;  // of the bytes it was loaded from, for /policy and generations
   std::vector<std::string> files;

@@ -69,6 +69,7 @@ routes:
       - {requests: 1000, per: day, by: [account], meter: true}
     protects: revenue
     overspend: {cap: 50}
+    journal: outage
   status:
     limits: [{requests: 1000, per: minute, by: [ip], algorithm: gcra, burst: 100}]
     when_store_fails: open
@@ -76,6 +77,27 @@ routes:
     shadow: true
 default: search
 )";
+
+TEST(Policy, ReadsWhereUsageIsRecorded) {
+  const std::string routes =
+      "\nroutes: {a: {protects: revenue, overspend: {cap: 5}, limits: [{requests: 5, per: minute, "
+      "meter: true}]}}\n";
+  const auto brief = Policy::parse("journal: /var/lib/weir/journal" + routes, "weir.yaml");
+  ASSERT_TRUE(brief) << brief.error().message;
+  EXPECT_EQ(brief->model().journal->folder, "/var/lib/weir/journal");
+  EXPECT_EQ(brief->model().journal->max_bytes, 256u << 20);
+  EXPECT_EQ(brief->model().journal->within, std::chrono::milliseconds(100));
+  EXPECT_EQ(brief->model().journal->ledger, "");
+  EXPECT_TRUE(brief->model().routes[0].journal_always);
+  const auto whole = Policy::parse(
+      "journal: {folder: j, max: 2GiB, within: 1s, ledger: 'postgresql://weir@db/weir'}" + routes,
+      "weir.yaml");
+  ASSERT_TRUE(whole) << whole.error().message;
+  EXPECT_EQ(whole->model().journal->max_bytes, std::uint64_t{2} << 30);
+  EXPECT_EQ(whole->model().journal->within, std::chrono::seconds(1));
+  EXPECT_EQ(whole->model().journal->ledger, "postgresql://weir@db/weir");
+  EXPECT_FALSE(Policy::parse(routes, "weir.yaml").value().model().journal);
+}
 
 TEST(Policy, ReadsAWholeFile) {
   const auto policy = Policy::parse(kWhole, "weir.yaml");
@@ -116,6 +138,7 @@ TEST(Policy, ReadsAWholeFile) {
   EXPECT_EQ(exports.when_store_fails, FailurePolicy::settle);
   EXPECT_TRUE(exports.rules[1].meter);
   EXPECT_EQ(exports.overspend->cap, 50u);
+  EXPECT_FALSE(exports.journal_always);
   EXPECT_EQ(exports.sources.size(), 1u);
 
   const Route& status = model.routes[3];

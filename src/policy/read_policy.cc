@@ -10,6 +10,7 @@
 #include "policy/address.h"
 #include "policy/field_reader.h"
 #include "policy/match.h"
+#include "policy/read_journal.h"
 #include "policy/read_route.h"
 #include "policy/read_store.h"
 #include "policy/rule_draft.h"
@@ -207,7 +208,7 @@ std::shared_ptr<Model> read_policy(std::string_view text, FaultList& faults) {
   }
   MapReader map(faults, root, "a policy",
                 {"store", "inputs", "unmatched", "routes", "default", "trusted_proxies",
-                 "ipv6_prefix", "headers", "rls"});
+                 "ipv6_prefix", "headers", "rls", "journal"});
   if (!map.is_map()) return nullptr;
   if (const auto at = map.get("inputs")) read_inputs(faults, *at, *model);
   if (const auto at = map.get("ipv6_prefix"))
@@ -215,6 +216,7 @@ std::shared_ptr<Model> read_policy(std::string_view text, FaultList& faults) {
   if (const auto at = map.get("store")) model->store = read_store(faults, *at);
   if (const auto at = map.get("trusted_proxies")) read_trusted_proxies(faults, *at, *model);
   if (const auto at = map.get("headers")) read_headers(faults, *at, *model);
+  if (const auto at = map.get("journal")) model->journal = read_journal(faults, *at);
   if (const auto at = map.get("rls")) model->rls = read_rls(faults, *at);
   if (const auto at = map.get("routes"))
     read_routes(faults, *at, *model);

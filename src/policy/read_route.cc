@@ -178,6 +178,9 @@ void read_failure_policy(FaultList& faults, MapReader& map, Route& route) {
   }
   if (const auto value = map.get("ceiling")) route.ceiling = read_ceiling(faults, *value);
   if (const auto value = map.get("overspend")) read_overspend(faults, *value, route);
+  if (const auto value = map.get("journal"))
+    route.journal_always =
+        read_choice<bool>(faults, *value, {{"always", true}, {"outage", false}}).value_or(true);
 }
 
 // What the failure policy, ceiling and overspend of a route demand of each other.
@@ -192,6 +195,11 @@ void check_failure_policy(FaultList& faults, MapReader& map, const Route& route)
                       "belongs to routes that settle; this one is " +
                           std::string(to_string(route.when_store_fails)),
                       "protects: revenue, when_store_fails: settle, or no overspend");
+  if (map.has("journal") && !settles)
+    faults.add_silent(*node.find("journal"), joined(path, "journal"),
+                      "belongs to routes that settle; this one is " +
+                          std::string(to_string(route.when_store_fails)),
+                      "protects: revenue, when_store_fails: settle, or no journal here");
   if (settles && metered && !route.overspend && !map.has("overspend"))
     faults.add_silent(node, path, "serves metered rules beyond its part, but says not how far",
                       "overspend: {cap: N} units a key and window, or forgive or bill under "
@@ -212,9 +220,9 @@ void check_failure_policy(FaultList& faults, MapReader& map, const Route& route)
 
 Route read_route(const RouteScope& scope, const std::string& name, const Value& at) {
   Route route{.name = name, .place = {scope.faults.file(), at.node->line, at.node->column}};
-  MapReader map(
-      scope.faults, at, "a route",
-      {"match", "limits", "protects", "when_store_fails", "ceiling", "overspend", "shadow"});
+  MapReader map(scope.faults, at, "a route",
+                {"match", "limits", "protects", "when_store_fails", "ceiling", "overspend",
+                 "journal", "shadow"});
   if (!map.is_map()) return route;
   read_failure_policy(scope.faults, map, route);
   if (const auto value = map.get("match"))

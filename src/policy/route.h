@@ -94,6 +94,8 @@ struct Route {
   bool failure_policy_given = false;  // by when_store_fails:, not through protects:
   std::optional<Ceiling> ceiling;
   std::optional<Overspend> overspend;
+  // Usage of metered rules is recorded while the store answers, too; else only without it.
+  bool journal_always = true;
   bool shadow = false;  // holds for all rules
   Place place;
 };

@@ -31,6 +31,8 @@ struct ServeOptions {
   // fleet (--store-prefix, --state). Empty: as the file says.
   std::string store_prefix;
   std::string state_folder;
+  // Folder of the journal, and of its ledger (--journal). Empty: as the file says.
+  std::string journal_folder;
   // What Envoy-style domains protect that do not say themselves (--protects).
   std::optional<Protects> protects;
   std::string http = "0.0.0.0:8080";

@@ -28,6 +28,11 @@ class SimStore final : public guard::SharedStore, private guard::ShardDriver::Ho
                                        std::span<store::Finding> findings) noexcept override {
     return driver_.without(request, findings);
   }
+  ladder::LadderVerdict not_recorded(const ladder::LadderRequest& request,
+                                     std::span<store::Finding> findings,
+                                     const ladder::LadderVerdict& served) noexcept override {
+    return driver_.not_recorded(request, findings, served);
+  }
   ladder::Moment moment() const noexcept override { return driver_.moment(); }
   Nanos deadline() const noexcept override { return driver_.deadline(); }
   bool answering() const noexcept override {

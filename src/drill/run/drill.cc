@@ -241,6 +241,7 @@ Result<DrillReport> run_drill(const DrillOptions& options, const Scenario& scena
   auto rig = Rig::start({.policy = options.policy,
                          .weir_program = options.weir_program,
                          .has_state = !policy->model().store.workers.state.empty(),
+                         .has_journal = policy->model().journal.has_value(),
                          .moves_clock = scenario.moves_clock(),
                          .loads = scenario.loads(),
                          .store = *store});

@@ -23,6 +23,7 @@ class Rig final : public Stage {
     std::string policy;        // path
     std::string weir_program;  // path
     bool has_state = false;    // the policy names a state folder: then another takes its place
+    bool has_journal = false;  // the same for a journal: a drill is billed to nobody
     bool moves_clock = false;  // the store's
     bool loads = false;        // it, too
     // A store that is there already; else one is started. Of it nothing is touched but keys with a

@@ -83,10 +83,13 @@ void AdminHandler::readyz(const http::Request&, http::Exchange& exchange) {
   text_ += ",\"degraded\":";
   const guard::SharedStore* shared = parts_.guard.impl().shared();
   const bool away = shared != nullptr && !(shared->answering() && shared->connected());
-  text_ += fault || away ? "true" : "false";
+  const guard::UsageRecorder* usage = parts_.guard.impl().usage();
+  const bool unrecorded = usage != nullptr && !usage->writable();
+  text_ += fault || away || unrecorded ? "true" : "false";
   text_ += ",\"generation\":";
   render::append_number(text_, parts_.guard.generation());
   if (shared != nullptr) append_worker(away, shared->part());
+  if (usage != nullptr) text_ += ",\"journal\":" + usage->state_json();
   if (fault) {
     // Serving goes on by the policy before; whoever changed the file must hear of it.
     text_ += ",\"policy_fault\":";

@@ -14,10 +14,15 @@ Result<Policy> PolicyOrigin::load() const {
   Result<Policy> policy = Policy::load(path);
   if (policy && store_url) policy = policy->with_store(*store_url);
   if (policy && protects) policy = policy->with_protects(*protects);
-  if (policy && !(store_prefix.empty() && state_folder.empty())) {
+  if (policy && !(store_prefix.empty() && state_folder.empty() && journal_folder.empty())) {
     auto model = std::make_shared<policy::Model>(policy->model());
     if (!store_prefix.empty()) model->store.prefix = store_prefix;
     if (!state_folder.empty()) model->store.workers.state = state_folder;
+    if (!journal_folder.empty()) {
+      if (!model->journal) model->journal.emplace();
+      model->journal->folder = journal_folder;
+      model->journal->ledger.clear();
+    }
     policy = Policy(std::move(model));
   }
   return policy;

@@ -22,6 +22,7 @@ struct PolicyOrigin {
   std::optional<Protects> protects;      // of Envoy-style domains that do not say themselves
   std::string store_prefix;              // overrides the file's, where not empty
   std::string state_folder;              // overrides the file's `workers: {state: …}`, likewise
+  std::string journal_folder{};          // the same for `journal:`, and the ledger lies in it
 
   Result<Policy> load() const;
 };

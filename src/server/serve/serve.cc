@@ -62,8 +62,8 @@ Result<Server::Parts> prepare(const ServeOptions& options, Observer& observer) {
   Result<AdminToken> token =
       AdminToken::read(options.admin_token_file, std::getenv("WEIR_ADMIN_TOKEN"));
   if (!token) return std::move(token).error();
-  PolicyOrigin origin{options.policy_path, options.store_url, options.protects,
-                      options.store_prefix, options.state_folder};
+  PolicyOrigin origin{options.policy_path,  options.store_url,    options.protects,
+                      options.store_prefix, options.state_folder, options.journal_folder};
   Result<Policy> policy = origin.load();
   if (!policy) return std::move(policy).error();
   Result<Guard> guard = Guard::open(std::move(*policy), {.observer = &observer});

@@ -5,7 +5,8 @@
 
 namespace weir::server {
 
-// Writes a line when the shared store goes and one when it comes back, whatever happens in between.
+// Writes a line when the shared store, the journal or the ledger goes and one when it comes back,
+// whatever happens in between.
 class StoreLog final : public Observer {
  public:
   explicit StoreLog(render::Log& log) : log_(log) {}
@@ -26,13 +27,19 @@ class StoreLog final : public Observer {
         log_.write(render::LogLevel::warn, name);
         return;
       case Kind::no_part:
+      case Kind::journal_fails:
         log_.write(render::LogLevel::error, name, {{"why", event.why}});
         return;
       case Kind::part:
         log_.write(render::LogLevel::info, name,
                    {{"workers", static_cast<std::uint64_t>(event.workers)}});
         return;
+      case Kind::ledger_fails:
+        log_.write(render::LogLevel::warn, name, {{"why", event.why}});
+        return;
       case Kind::answers_again:
+      case Kind::journal_works:
+      case Kind::ledger_works:
         log_.write(render::LogLevel::info, name);
         return;
       case Kind::back:

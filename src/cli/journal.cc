@@ -1,0 +1,248 @@
+#include "cli/journal.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+#include <iterator>
+#include <thread>
+
+#include "cli/journal_text.h"
+#include "cli/number.h"
+#include "cli/open_policy.h"
+#include "ledger/journal.h"
+#include "ledger/journal_reader.h"
+#include "ledger/ledger.h"
+#include "ledger/settler.h"
+#include "policy/model.h"
+
+namespace weir::cli {
+namespace {
+
+using ledger::Journal;
+using ledger::JournalReader;
+using ledger::Ledger;
+
+constexpr std::uint64_t kLines = 50;
+
+struct Place {
+  std::string folder;
+  std::string ledger;
+};
+
+// Where the journal and its ledger are; absent where that was said to be wrong.
+std::optional<Place> find(Environment& environment, const JournalCommand& command, ExitCode& code) {
+  Place place{.folder = command.where, .ledger = command.ledger};
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(command.where, ignored) ||
+      std::filesystem::exists(command.where + "/weir.yaml", ignored)) {
+    const auto policy = open_policy(environment, command.where, "memory:", code);
+    if (!policy) return std::nullopt;
+    const auto& journal = policy->model().journal;
+    if (!journal) {
+      code = fail(environment, ExitCode::usage,
+                  command.where + " names no journal; name the journal's folder");
+      return std::nullopt;
+    }
+    place.folder = journal->folder;
+    if (place.ledger.empty()) place.ledger = journal->ledger;
+  }
+  if (place.ledger.empty()) place.ledger = "sqlite:" + place.folder + "/ledger.db";
+  if (!std::filesystem::exists(Journal::file_in(place.folder).path, ignored)) {
+    code = fail(environment, ExitCode::usage,
+                place.folder + " holds no journal; `weir serve` makes one where the policy says");
+    return std::nullopt;
+  }
+  return place;
+}
+
+ExitCode unreadable(Environment& environment, const Error& error) {
+  return fail(environment, ExitCode::undecided, error.message);
+}
+
+// A ledger that is not there yet is made by whoever settles, not by whoever looks.
+Result<std::unique_ptr<Ledger>> open_existing(const std::string& url) {
+  if (url.starts_with("sqlite:") && ::access(url.c_str() + 7, F_OK) != 0)
+    return Error{ErrorCode::not_found, url.substr(7) + " is not there: nothing was settled yet"};
+  return ledger::open_ledger(url);
+}
+
+ExitCode status(Environment& environment, const JournalCommand& command, const Place& place) {
+  auto reader = JournalReader::open(Journal::file_in(place.folder));
+  if (!reader) return unreadable(environment, reader.error());
+  const auto counts = reader->counts();
+  if (!counts) return unreadable(environment, counts.error());
+  const auto name = reader->id();
+  if (!name) return unreadable(environment, name.error());
+  JournalOverview overview{.folder = place.folder,
+                           .counts = *counts,
+                           .file_bytes = ledger::bytes_on_disk(Journal::file_in(place.folder).path),
+                           .now = Clock::real().now()};
+  if (auto ledger = open_existing(place.ledger); !ledger) {
+    overview.ledger_fault = ledger.error().message;
+  } else if (auto balance = (*ledger)->journal(*name); !balance) {
+    overview.ledger_fault = balance.error().message;
+  } else {
+    overview.balance = *balance;
+  }
+  environment.out << (command.json ? json_of(overview) : text_of(overview));
+  return ExitCode::as_asked;
+}
+
+ExitCode list(Environment& environment, const JournalCommand& command, const Place& place,
+              std::uint64_t most) {
+  auto reader = JournalReader::open(Journal::file_in(place.folder));
+  if (!reader) return unreadable(environment, reader.error());
+  const auto events = reader->events(0, ~std::uint64_t{0} >> 1, most);
+  if (!events) return unreadable(environment, events.error());
+  for (const ledger::StoredEvent& event : *events)
+    environment.out << (command.json ? json_of(event) : text_of(event)) << '\n';
+  return ExitCode::as_asked;
+}
+
+ExitCode quarantine(Environment& environment, const JournalCommand& command, const Place& place,
+                    std::uint64_t most) {
+  auto reader = JournalReader::open(Journal::file_in(place.folder));
+  if (!reader) return unreadable(environment, reader.error());
+  const auto aside = reader->quarantine(0, most);
+  if (!aside) return unreadable(environment, aside.error());
+  for (const ledger::QuarantinedEvent& each : *aside)
+    environment.out << (command.json ? json_of(each) : text_of(each)) << '\n';
+  return ExitCode::as_asked;
+}
+
+// Journal and ledger of one moment, though both move on: two looks at the ledger that agree, with
+// one at the journal between them.
+ExitCode verify(Environment& environment, const JournalCommand& command, const Place& place) {
+  auto reader = JournalReader::open(Journal::file_in(place.folder));
+  if (!reader) return unreadable(environment, reader.error());
+  const auto name = reader->id();
+  if (!name) return unreadable(environment, name.error());
+  auto ledger = open_existing(place.ledger);
+  if (!ledger) return unreadable(environment, ledger.error());
+  JournalAudit audit{.folder = place.folder};
+  if (auto sound = reader->verify(); !sound) audit.faults.push_back(sound.error().message);
+  if (auto sound = (*ledger)->verify(); !sound) audit.faults.push_back(sound.error().message);
+  for (int look = 0; look < 20; ++look) {
+    const auto before = (*ledger)->journal(*name);
+    if (!before) return unreadable(environment, before.error());
+    const auto counts = reader->counts();
+    if (!counts) return unreadable(environment, counts.error());
+    const auto after = (*ledger)->journal(*name);
+    if (!after) return unreadable(environment, after.error());
+    audit.counts = *counts;
+    audit.balance = *after;
+    if (before->last == after->last) break;
+  }
+  audit.judge();
+  auto added = (*ledger)->lines([&](const ledger::LedgerLine& line) {
+    audit.add(line);
+    return true;
+  });
+  if (!added) return unreadable(environment, added.error());
+  environment.out << (command.json ? json_of(audit) : text_of(audit));
+  return audit.faults.empty() ? ExitCode::as_asked : ExitCode::answered_no;
+}
+
+ExitCode export_lines(Environment& environment, const JournalCommand& command, const Place& place) {
+  auto ledger = open_existing(place.ledger);
+  if (!ledger) return unreadable(environment, ledger.error());
+  if (!command.json) environment.out << csv_heading();
+  auto done = (*ledger)->lines([&](const ledger::LedgerLine& line) {
+    environment.out << (command.json ? json_of(line) : csv_of(line)) << '\n';
+    return static_cast<bool>(environment.out);
+  });
+  if (!done) return unreadable(environment, done.error());
+  return ExitCode::as_asked;
+}
+
+// A bar on a terminal, where there is one to look at it.
+class Progress {
+ public:
+  Progress(Environment& environment, std::uint64_t whole)
+      : environment_(environment), whole_(whole), shown_(::isatty(STDERR_FILENO) != 0) {}
+  ~Progress() {
+    if (shown_) environment_.err << "\r\x1b[K" << std::flush;
+  }
+  void at(std::uint64_t done) {
+    if (!shown_ || whole_ == 0) return;
+    constexpr std::uint64_t kWidth = 40;
+    const std::uint64_t filled = std::min(done, whole_) * kWidth / whole_;
+    environment_.err << '\r' << std::string(filled, '#') << std::string(kWidth - filled, '.') << ' '
+                     << done << " of " << whole_ << " events" << std::flush;
+  }
+
+ private:
+  Environment& environment_;
+  std::uint64_t whole_;
+  bool shown_;
+};
+
+ExitCode replay(Environment& environment, const JournalCommand& command, const Place& place) {
+  auto opened = Journal::open({.folder = place.folder});
+  if (!opened) return fail(environment, ExitCode::usage, opened.error().message);
+  if (command.quarantined) {
+    // Under the journal's lock, before it begins: it has the file to itself.
+    opened->reset();
+    auto lock = ledger::FolderLock::take(place.folder);
+    if (!lock) return fail(environment, ExitCode::usage, lock.error().message);
+    auto file = ledger::JournalFile::open(Journal::file_in(place.folder));
+    if (!file) return unreadable(environment, file.error());
+    if (auto released = file->release_quarantine(); !released)
+      return unreadable(environment, released.error());
+  }
+  if (!*opened) {
+    opened = Journal::open({.folder = place.folder});
+    if (!opened) return fail(environment, ExitCode::usage, opened.error().message);
+  }
+  Journal& journal = **opened;
+  if (!journal.writable()) return unreadable(environment, {.message = journal.status().why});
+  const std::uint64_t whole = journal.status().counts.unsettled;
+  ledger::Settler settler(
+      journal, [&place] { return ledger::open_ledger(place.ledger); }, Clock::real());
+  Progress progress(environment, whole);
+  for (;;) {
+    const ledger::JournalStatus now = journal.status();
+    const ledger::SettlerStatus settling = settler.status();
+    progress.at(whole - std::min(whole, now.counts.unsettled));
+    if (now.counts.unsettled == 0) {
+      environment.out << (command.json ? json_of_replay(settling) : text_of_replay(settling));
+      return settling.rejected > 0 ? ExitCode::answered_no : ExitCode::as_asked;
+    }
+    const std::string why = !now.writable ? now.why : settling.working ? "" : settling.why;
+    // Once is a hiccup: a ledger that is starting, a lock that somebody holds for a moment.
+    if (!why.empty() && std::max(settling.failing_for, now.failing_for) > std::chrono::seconds(3))
+      return fail(environment, ExitCode::undecided, why);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+}  // namespace
+
+ExitCode journal(Environment& environment, const JournalCommand& command) {
+  if (std::find(std::begin(kJournalActions), std::end(kJournalActions), command.action) ==
+      std::end(kJournalActions)) {
+    return fail(environment, ExitCode::usage,
+                "there is no 'journal " + command.action +
+                    "'; there is status, list, quarantine, verify, export and replay");
+  }
+  if (command.quarantined && command.action != "replay")
+    return fail(environment, ExitCode::usage, "--quarantined goes with replay");
+  const auto most = command.most.empty() ? kLines : parse_number(command.most);
+  if (!most || *most == 0 || *most > 1'000'000)
+    return fail(environment, ExitCode::usage,
+                "--most " + command.most + " is no number of lines; allowed: 1 to 1000000");
+  ExitCode code = ExitCode::as_asked;
+  const auto place = find(environment, command, code);
+  if (!place) return code;
+  if (command.action == "status") return status(environment, command, *place);
+  if (command.action == "list") return list(environment, command, *place, *most);
+  if (command.action == "quarantine") return quarantine(environment, command, *place, *most);
+  if (command.action == "verify") return verify(environment, command, *place);
+  if (command.action == "export") return export_lines(environment, command, *place);
+  return replay(environment, command, *place);
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,325 @@
+// Serve and settle, on a real Redis and a real disk: what a metered route serves is recorded,
+// before the answer where nobody could count it, and comes into the ledger once.
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "guard/impl.h"
+#include "ledger/journal_reader.h"
+#include "ledger/journal_story.h"
+#include "ledger/ledger.h"
+#include "testing/redis_server.h"
+#include "weir/guard.h"
+
+namespace weir {
+namespace {
+
+using ledger::testing::eventually;
+using ledger::testing::TemporaryFolder;
+using std::chrono::milliseconds;
+using testing::RedisServer;
+
+class HeardJournal final : public Observer {
+ public:
+  void on_store_event(const StoreEvent& event) override {
+    std::lock_guard lock(mutex_);
+    ++events_[event.kind];
+  }
+  int count(StoreEvent::Kind kind) {
+    std::lock_guard lock(mutex_);
+    return events_[kind];
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<StoreEvent::Kind, int> events_;
+};
+
+class SettlingGuard : public ::testing::Test {
+ protected:
+  // A limit of ten a day for each account, over two workers; this one's part is five.
+  std::string policy(const std::string& overspend = "{cap: 4}", const std::string& more = "",
+                     const std::string& ledger = "") const {
+    return "store:\n  url: redis://127.0.0.1:" + std::to_string(redis_.port()) +
+           "\n  deadline: 200ms\n  workers: {of: 2, index: 0}\n"
+           "journal: {folder: " +
+           folder_.path() + "/journal, max: 1MiB, within: 20ms" +
+           (ledger.empty() ? "" : ", ledger: '" + ledger + "'") +
+           "}\n"
+           "inputs: [account]\n"
+           "routes:\n"
+           "  export:\n"
+           "    limits:\n"
+           "      - {requests: 10, per: day, by: [account], algorithm: fixed_window, meter: true}\n"
+           "    protects: revenue\n"
+           "    overspend: " +
+           overspend + "\n" + more;
+  }
+  Guard open(const std::string& text) {
+    return Guard::open(Policy::parse(text).value(), {.observer = &heard_}).value();
+  }
+  void kill_redis(Guard& guard) {
+    redis_.kill();
+    ASSERT_TRUE(eventually([&] {
+      return guard.check("export", {{"account", "nobody"}}, {.cost = 0}).rung != Rung::store;
+    }));
+  }
+  struct Sums {
+    std::uint64_t units = 0, billed = 0, overspent = 0;
+  };
+  Sums ledger_of(const std::string& account) {
+    Sums sums;
+    auto ledger = ledger::open_ledger("sqlite:" + folder_.path() + "/journal/ledger.db");
+    if (!ledger) return sums;
+    (void)(*ledger)->lines([&](const ledger::LedgerLine& line) {
+      if (line.tenant != account) return true;
+      sums.units += line.units;
+      sums.billed += line.billed();
+      sums.overspent += line.overspent;
+      return true;
+    });
+    return sums;
+  }
+
+  TemporaryFolder folder_;
+  RedisServer redis_;
+  HeardJournal heard_;
+};
+
+TEST_F(SettlingGuard, RecordsWhatTheStoreAdmitsSoonAfter) {
+  Guard guard = open(policy());
+  int allowed = 0;
+  for (int i = 0; i < 12; ++i) allowed += guard.check("export", {{"account", "acme"}}).allowed();
+  EXPECT_EQ(allowed, 10);
+  EXPECT_TRUE(guard.check("export", {{"account", "other"}}, {.cost = 3}).allowed());
+  (void)guard.peek("export", {{"account", "third"}});
+  EXPECT_TRUE(eventually([&] { return ledger_of("acme").units == 10; }));
+  EXPECT_TRUE(eventually([&] { return ledger_of("other").units == 3; }));
+  EXPECT_EQ(ledger_of("third").units, 0u) << "a probe uses nothing";
+  EXPECT_EQ(ledger_of("acme").overspent, 0u);
+}
+
+TEST_F(SettlingGuard, ServesBeyondItsPartIntoTheJournalUpToTheCap) {
+  Guard guard = open(policy());
+  kill_redis(guard);
+  std::map<Rung, int> served;
+  for (int i = 0; i < 20; ++i) {
+    const Decision decision = guard.check("export", {{"account", "acme"}});
+    if (decision.allowed()) ++served[decision.rung];
+    if (decision.rung == Rung::journal) {
+      EXPECT_EQ(decision.reason, Reason::over_share);
+      EXPECT_EQ(decision.http_status(), 200);
+    }
+  }
+  EXPECT_EQ(served[Rung::share], 5);
+  EXPECT_EQ(served[Rung::journal], 2) << "half of a cap of four: another worker has the other";
+  const Decision over = guard.check("export", {{"account", "acme"}});
+  EXPECT_EQ(over.verdict, Verdict::limited);
+  EXPECT_EQ(over.reason, Reason::over_share);
+  EXPECT_TRUE(eventually([&] { return ledger_of("acme").units == 7; }));
+  EXPECT_EQ(ledger_of("acme").overspent, 2u);
+  EXPECT_EQ(ledger_of("acme").billed, 7u);
+}
+
+TEST_F(SettlingGuard, RenewsNoOverspendHoweverOftenTheStoreComesAndGoes) {
+  Guard guard = open(policy());
+  int beyond = 0;
+  for (int outage = 0; outage < 3; ++outage) {
+    kill_redis(guard);
+    for (int i = 0; i < 20; ++i)
+      beyond += guard.check("export", {{"account", "acme"}}).rung == Rung::journal ? 1 : 0;
+    redis_.start();
+    ASSERT_TRUE(eventually([&] {
+      return guard.check("export", {{"account", "nobody"}}, {.cost = 0}).rung == Rung::store;
+    }));
+  }
+  EXPECT_EQ(beyond, 2);
+}
+
+TEST_F(SettlingGuard, ForgivesWhatItWasToForgive) {
+  Guard guard = open(policy("forgive", "    ceiling: 100 per second\n"));
+  kill_redis(guard);
+  int allowed = 0;
+  for (int i = 0; i < 12; ++i) allowed += guard.check("export", {{"account", "acme"}}).allowed();
+  EXPECT_EQ(allowed, 12);
+  EXPECT_TRUE(eventually([&] { return ledger_of("acme").units == 12; }));
+  EXPECT_EQ(ledger_of("acme").overspent, 7u);
+  EXPECT_EQ(ledger_of("acme").billed, 5u);
+}
+
+TEST_F(SettlingGuard, RecordsOnlyOutagesWhereThePolicySaysSo) {
+  Guard guard = open(policy("{cap: 4}", "    journal: outage\n"));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(guard.check("export", {{"account", "acme"}}).allowed());
+  kill_redis(guard);
+  EXPECT_TRUE(guard.check("export", {{"account", "acme"}}).allowed());
+  EXPECT_TRUE(eventually([&] { return ledger_of("acme").units > 0; }));
+  EXPECT_EQ(ledger_of("acme").units, 1u);
+}
+
+TEST_F(SettlingGuard, AnswersThoseWhoDoNotWaitOnceTheirUsageIsDurable) {
+  Guard guard = open(policy("{cap: 1000}"));
+  kill_redis(guard);
+  std::atomic<int> answered{0}, allowed{0};
+  for (int i = 0; i < 300; ++i) {
+    guard.check_async("export", {{"account", "acme"}}, {}, [&](Decision decision) {
+      if (decision.allowed()) ++allowed;
+      ++answered;
+    });
+  }
+  ASSERT_TRUE(eventually([&] { return answered == 300; }));
+  EXPECT_EQ(allowed, 300);
+  EXPECT_TRUE(eventually([&] { return ledger_of("acme").units == 300; }));
+}
+
+TEST_F(SettlingGuard, AnswersEverybodyWhoIsStillWaitingWhenItGoes) {
+  std::atomic<int> answered{0};
+  std::atomic<std::uint64_t> allowed{0};
+  {
+    Guard guard = open(policy("{cap: 100000}"));
+    kill_redis(guard);
+    for (int i = 0; i < 2'000; ++i) {
+      guard.check_async("export", {{"account", "acme"}}, {}, [&](Decision decision) {
+        if (decision.allowed()) ++allowed;
+        ++answered;
+      });
+    }
+  }
+  EXPECT_EQ(answered, 2'000);
+  Guard again = open(policy());
+  EXPECT_TRUE(eventually([&] { return ledger_of("acme").units >= allowed; }));
+  EXPECT_EQ(ledger_of("acme").units, allowed);
+}
+
+// A file that may grow no more stands for a full disk: a real one, of this process alone.
+class FileSizeLimit {
+ public:
+  FileSizeLimit() {
+    ::signal(SIGXFSZ, SIG_IGN);
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+  }
+  ~FileSizeLimit() { lift(); }
+  void set(rlim_t bytes) {
+    const rlimit limit{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  void lift() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST_F(SettlingGuard, NeverSaysYesWhileTheDiskTakesNothingAndComesBackByItself) {
+  Guard guard = open(policy("{cap: 1000}"));
+  kill_redis(guard);
+  ASSERT_TRUE(guard.check("export", {{"account", "acme"}}).allowed());
+  {
+    FileSizeLimit limit;
+    limit.set(1);
+    for (int i = 0; i < 50; ++i) {
+      const Decision decision = guard.check("export", {{"account", "acme"}});
+      ASSERT_FALSE(decision.allowed());
+      // Within its part nobody could count; beyond it, it is over its part. Neither says 429 for
+      // what was not checked.
+      if (decision.verdict == Verdict::refused) {
+        EXPECT_EQ(decision.rung, Rung::journal);
+        EXPECT_EQ(decision.http_status(), 503);
+      }
+    }
+    EXPECT_TRUE(eventually([&] { return heard_.count(StoreEvent::Kind::journal_fails) == 1; }));
+    std::string metrics;
+    guard.impl().metrics().write(metrics);
+    EXPECT_NE(metrics.find("weir_journal_writable 0"), std::string::npos);
+  }
+  const auto begun = std::chrono::steady_clock::now();
+  ASSERT_TRUE(eventually([&] { return guard.check("export", {{"account", "acme"}}).allowed(); }));
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(5));
+  EXPECT_EQ(heard_.count(StoreEvent::Kind::journal_works), 1);
+  EXPECT_TRUE(eventually([&] { return ledger_of("acme").units == 2; }))
+      << "nothing that was refused is billed: " << ledger_of("acme").units;
+}
+
+TEST_F(SettlingGuard, KeepsGoodTimesGoingOnABadDiskUntilItsBufferIsFull) {
+  Guard guard = open(policy());
+  FileSizeLimit limit;
+  limit.set(1);
+  for (int i = 0; i < 8; ++i) EXPECT_TRUE(guard.check("export", {{"account", "acme"}}).allowed());
+  ASSERT_TRUE(eventually([&] { return heard_.count(StoreEvent::Kind::journal_fails) == 1; }));
+  EXPECT_TRUE(guard.check("export", {{"account", "acme"}}).allowed());
+  limit.lift();
+  EXPECT_TRUE(eventually([&] { return ledger_of("acme").units == 9; }));
+}
+
+TEST_F(SettlingGuard, RefusesMeteredCallsOnceTheJournalIsFull) {
+  // Nobody settles: the journal fills.
+  Guard guard = open(policy("{cap: 4}", "", "postgresql://weir@127.0.0.1:1/weir"));
+  const std::string long_name(64, 'x');
+  std::uint64_t served = 0;
+  Decision last;
+  for (std::uint64_t i = 0; i < 70'000 && last.rung != Rung::journal; ++i) {
+    last = guard.check("export", {{"account", long_name.substr(0, 50) + std::to_string(i)}});
+    served += last.allowed() ? 1 : 0;
+  }
+  // The buffer of 65,536 events, or a mebibyte: whichever a busy disk comes to first.
+  EXPECT_EQ(last.verdict, Verdict::refused);
+  EXPECT_EQ(last.rung, Rung::journal);
+  EXPECT_EQ(last.http_status(), 503);
+  EXPECT_GT(served, 5'000u);
+  EXPECT_EQ(heard_.count(StoreEvent::Kind::ledger_fails), 1);
+}
+
+TEST_F(SettlingGuard, TellsASecondProcessThatTheJournalIsTaken) {
+  Guard guard = open(policy());
+  const auto second = Guard::open(Policy::parse(policy()).value());
+  ASSERT_FALSE(second);
+  EXPECT_NE(second.error().message.find("another process"), std::string::npos);
+  EXPECT_TRUE(Guard::open(Policy::parse(policy()).value(), {.role = FleetRole::guest}))
+      << "who only asks and goes records nothing";
+}
+
+TEST_F(SettlingGuard, DoesNotMoveItsJournalAtAReload) {
+  Guard guard = open(policy());
+  std::string moved = policy();
+  moved.replace(moved.find("/journal,"), 9, "/another,");
+  EXPECT_FALSE(guard.reload(Policy::parse(moved).value()));
+  EXPECT_TRUE(guard.reload(Policy::parse(policy("{cap: 6}")).value()));
+}
+
+TEST(SettlingGuardEmbedded, RecordsWhatTheMemoryStoreAdmits) {
+  TemporaryFolder folder;
+  Guard guard = Guard::open(Policy::parse("journal: {folder: " + folder.path() +
+                                          "/journal, within: 5ms}\n"
+                                          "inputs: [account]\n"
+                                          "routes: {export: {limits: [{requests: 5, per: day, by: "
+                                          "[account], meter: true}, 100 per second], protects: "
+                                          "revenue, overspend: {cap: 5}}}\n")
+                                .value())
+                    .value();
+  for (int i = 0; i < 9; ++i) (void)guard.check("export", {{"account", "a/b%~"}});
+  EXPECT_TRUE(eventually([&] {
+    auto ledger = ledger::open_ledger("sqlite:" + folder.path() + "/journal/ledger.db");
+    std::uint64_t units = 0;
+    (void)(*ledger)->lines([&](const ledger::LedgerLine& line) {
+      EXPECT_EQ(line.tenant, "a%2fb%25~");
+      EXPECT_EQ(line.route, "export");
+      EXPECT_EQ(line.window, std::chrono::hours(24));
+      units += line.units;
+      return true;
+    });
+    return units == 5;
+  }));
+}
+
+}  // namespace
+}  // namespace weir

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "guard/plan.h"
+#include "policy/model.h"
+#include "render/metrics.h"
+#include "weir/clock.h"
+#include "weir/observer.h"
+#include "weir/result.h"
+
+namespace weir::ledger {
+class Journal;
+class Settler;
+}  // namespace weir::ledger
+
+namespace weir::guard {
+
+// What a decision used of one tenant's metered rules, ready for the journal; and the journal and
+// its settlement, as one process has them.
+//
+// Threads:     any.
+class UsageRecorder {
+ public:
+  // Errors:      as Journal::open(). A ledger that does not answer is no error: events wait for it.
+  static Result<std::unique_ptr<UsageRecorder>> open(const policy::JournalSpec& spec, Clock& clock,
+                                                     render::Metrics& metrics, Observer* observer);
+  ~UsageRecorder();
+  UsageRecorder(const UsageRecorder&) = delete;
+  UsageRecorder& operator=(const UsageRecorder&) = delete;
+
+  // Bit i: the plan's counter i is of a metered rule that decides. 0 where the route does not
+  // settle.
+  static std::uint64_t metered(const Plan& plan) noexcept;
+
+  struct Usage {
+    std::uint64_t metered = 0;
+    std::uint64_t overspent = 0;  // of these, bit by bit
+    std::uint64_t cost = 0;
+    bool outage = false;
+    Instant at{};
+  };
+  // Records what a decision that stands used, within the time that the policy says. False: there is
+  // no room to keep it.
+  bool follow(const Plan& plan, const Usage& usage);
+  // Records what a decision would use: `done` says, once, whether it is durable. The plan is not
+  // looked at after this returns.
+  void append(const Plan& plan, const Usage& usage, std::function<void(bool)> done);
+  // Whether follow() would keep an event now.
+  bool has_room() const;
+
+  // Whether the disk takes usage.
+  bool writable() const;
+  // The state for people and machines: one JSON object.
+  std::string state_json() const;
+
+ private:
+  class Events;
+
+  UsageRecorder(Clock& clock, render::Metrics& metrics);
+  void write_metrics(render::Exposition& out) const;
+
+  Clock& clock_;
+  render::Metrics& metrics_;
+  std::uint64_t process_ = 0;  // drawn: the first half of this process's event ids
+  std::atomic<std::uint64_t> next_{1};
+  std::uint64_t source_ = 0;
+  std::unique_ptr<ledger::Journal> journal_;
+  std::unique_ptr<ledger::Settler> settler_;
+};
+
+// The values of a counter's key as a bill names them: one as it came, several with '/' between
+// them. '%', '/', and a '~' or '#' in front are escaped as %XX; "~" is an absent value, "#" and 32
+// hexadecimal digits the digest of a long one.
+std::string tenant_of(std::string_view key);
+
+}  // namespace weir::guard

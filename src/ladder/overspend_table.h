@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+
+#include "limit/numbers.h"
+#include "limit/parts.h"
+#include "limit/step.h"
+#include "store/counter.h"
+#include "weir/clock.h"
+
+namespace weir::ladder {
+
+// What metered rules were served beyond this worker's parts: a cap for each key and window of the
+// rule, divided over the fleet as the limit itself.
+//
+// Guarantees:  within a window nothing is given twice, however often the store comes and goes. At
+//              most `capacity` keys have overspent in windows that are not over; the next one gets
+//              nothing.
+// Threads:     any.
+class OverspendTable {
+ public:
+  explicit OverspendTable(std::size_t capacity) : capacity_(capacity) {}
+
+  // Takes the counter's cost from this worker's part of `cap`; false, and nothing is taken, where
+  // it does not fit.
+  bool take(const store::Counter& counter, std::uint64_t cap, limit::Place place, Instant now);
+  // Gives back what take() just took.
+  void give_back(const store::Counter& counter, std::uint64_t cap, limit::Place place, Instant now);
+
+  std::size_t size() const;
+
+ private:
+  struct Entry {
+    limit::Numbers numbers;
+    limit::State state;
+  };
+  struct Hash {
+    std::size_t operator()(const KeyDigest& d) const noexcept {
+      return static_cast<std::size_t>(d.lo);
+    }
+  };
+
+  Entry* find_or_make(const KeyDigest& digest, const limit::Numbers& numbers, Instant now);
+  void sweep(Instant now);
+
+  const std::size_t capacity_;
+  mutable std::mutex mutex_;
+  std::unordered_map<KeyDigest, Entry, Hash> entries_;
+  Instant swept_{};
+};
+
+}  // namespace weir::ladder
