@@ -17,6 +17,8 @@ namespace {
 constexpr std::int64_t kFormat = 1;
 // The database grows in steps, so that most commits move no end of file.
 constexpr int kGrowth = 1 << 20;
+// A page in the log, and what stands before it.
+constexpr sqlite3_int64 kFrameBytes = 4'096 + 24;
 
 constexpr const char* kTables =
     "CREATE TABLE IF NOT EXISTS journal(id INTEGER PRIMARY KEY, format INTEGER NOT NULL,"
@@ -146,6 +148,16 @@ Result<void> JournalFile::rewrite_log() {
       return db_.error(code, "reading its log");
     if (code = log->pMethods->xWrite(log, piece.data(), bytes, at); code != SQLITE_OK)
       return db_.error(code, "writing its log again");
+  }
+  // A log that has its length already is written in place: a sync that must also move the end of a
+  // file costs twice as much. Where there is no room for it the log grows as it needs.
+  const sqlite3_int64 whole = kFrameBytes * (options_.log_pages + options_.log_pages / 4 + 16);
+  std::fill(piece.begin(), piece.end(), '\0');
+  while (size < whole && code == SQLITE_OK) {
+    const int bytes = static_cast<int>(
+        std::min<sqlite3_int64>(whole - size, static_cast<sqlite3_int64>(piece.size())));
+    code = log->pMethods->xWrite(log, piece.data(), bytes, size);
+    size += bytes;
   }
   if (code = log->pMethods->xSync(log, SQLITE_SYNC_NORMAL); code != SQLITE_OK)
     return db_.error(code, "syncing its log");
