@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <set>
 #include <thread>
@@ -495,6 +496,35 @@ TEST_F(GuardOnACluster, DividesALimitByTheWorkersThatMetOnItsMaster) {
   ASSERT_TRUE(without_master(*one));
   EXPECT_EQ(admitted(*one, users[1]), 10);
   std::filesystem::remove_all(root);
+}
+
+// As it is changed: a second password on every node, then the file, then the first one is taken
+// away, and connections begin anew.
+TEST_F(GuardOnACluster, GoesOnWhenItsPasswordIsChanged) {
+  RedisCluster cluster;
+  const std::string file =
+      ::testing::TempDir() + "/weir-cluster-password-" + std::to_string(::getpid());
+  std::ofstream(file) << "first\n";
+  const auto on_all = [&](const std::vector<std::string>& command) {
+    for (std::size_t i = 0; i < cluster.size(); ++i) cluster.node(i).execute(command);
+  };
+  on_all({"ACL", "SETUSER", "weir", "on", ">first", "~*", "+@all"});
+  Guard guard = open(cluster, "  username: weir\n  password_file: " + file + "\n");
+  const std::vector<std::string> users = users_on(guard, cluster, 0, 1);
+  ASSERT_EQ(users.size(), 1u);
+  Tally tally;
+  on_all({"ACL", "SETUSER", "weir", ">second"});
+  std::ofstream(file) << "second\n";
+  for (int i = 0; i < 20; ++i) (void)check(guard, "count", users[0], tally);
+  EXPECT_EQ(tally.allowed_by_store, tally.asked) << "connections that stand go on";
+  on_all({"ACL", "SETUSER", "weir", "<first"});
+  on_all({"CLIENT", "KILL", "USER", "weir"});
+  EXPECT_TRUE(until_store(guard, "count", users[0])) << heard_.all();
+  Tally after;
+  for (int i = 0; i < 20; ++i) (void)check(guard, "count", users[0], after);
+  EXPECT_EQ(after.allowed_by_store, after.asked);
+  EXPECT_DOUBLE_EQ(store_errors(guard, "misconfigured"), 0) << "no password was refused";
+  std::filesystem::remove(file);
 }
 
 TEST_F(GuardOnACluster, StartsWithoutItAndFindsItLater) {

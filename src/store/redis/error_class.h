@@ -54,6 +54,7 @@ enum class LocalFault : std::uint8_t {
   no_slot_map,     // no node of a cluster says who owns which slots
   no_cluster,      // they are nodes of no cluster
   no_master,       // nobody owns the slot
+  not_let_in,      // no sentinel, or no node, lets us ask: a password, or a permission
   unsettled,       // the store's clock moved under every attempt that the deadline allowed
   released,        // the breaker opened while this ask waited
   closing,         // the client is being shut down

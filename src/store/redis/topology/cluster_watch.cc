@@ -87,6 +87,7 @@ void ClusterWatch::on_reply(NodeLink& link, std::size_t place, const Reply& repl
   if (place == kSlotsReply) {
     scout.read = read_slots(reply, scout.node);
     scout.trouble.clear();
+    scout.let_in = true;
     if (reply.root().type == ReplyType::error) {
       scout.trouble = reply.error();
     } else if (!scout.read) {
@@ -111,6 +112,8 @@ void ClusterWatch::on_down(NodeLink& link) {
   scout.map.reset();
   scout.read.reset();
   const std::string& said = link.last_error_text();
+  scout.let_in =
+      link.last_error() == nullptr || link.last_error()->error_class != ErrorClass::misconfigured;
   scout.trouble =
       said.empty() && link.last_error() != nullptr ? std::string(link.last_error()->meaning) : said;
   believe();
@@ -148,15 +151,20 @@ void ClusterWatch::believe() {
 void ClusterWatch::say_no_map() {
   std::string text;
   bool not_cluster = false;
+  bool let_in = true;
   for (const Scout& scout : scouts_) {
     if (scout.trouble.empty()) return;  // it may still give one
     if (text.find(scout.node.text()) != std::string::npos) continue;
     text += (text.empty() ? "" : "; ") + scout.node.text() + ": " + scout.trouble;
+    let_in &= scout.let_in;
     not_cluster |= scout.trouble.find("cluster support disabled") != std::string::npos;
   }
   if (text == no_map_) return;
   no_map_ = text;
-  listener_.on_no_map(not_cluster ? LocalFault::no_cluster : LocalFault::no_slot_map, text);
+  listener_.on_no_map(not_cluster ? LocalFault::no_cluster
+                      : let_in    ? LocalFault::no_slot_map
+                                  : LocalFault::not_let_in,
+                      text);
 }
 
 }  // namespace weir::store::redis

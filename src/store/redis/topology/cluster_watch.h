@@ -64,6 +64,7 @@ class ClusterWatch final : private NodeLink::Listener {
     std::optional<SlotMap> map;   // of the last round; absent: it does not answer
     ClusterHealth health;
     std::string trouble;  // why it gives no map
+    bool let_in = true;   // nobody has to change anything for it to do so
   };
 
   void on_reply(NodeLink& link, std::size_t place, const Reply& reply) override;

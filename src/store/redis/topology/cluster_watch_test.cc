@@ -230,6 +230,15 @@ TEST_F(ClusterWatchTest, SaysThatThereIsNoCluster) {
   EXPECT_TRUE(owners.empty());
 }
 
+TEST_F(ClusterWatchTest, SaysThatItIsNotLetIn) {
+  for (const std::uint16_t port : std::initializer_list<std::uint16_t>{1, 2}) {
+    nodes[port].slots_error = "-NOPERM this user has no permissions to run 'cluster|slots'\r\n";
+  }
+  begin({1, 2});
+  ASSERT_FALSE(troubles.empty());
+  EXPECT_EQ(troubles[0].substr(0, 12), "(not let in)");
+}
+
 TEST_F(ClusterWatchTest, SurvivesWhatIsNoMap) {
   nodes[1].slots_error = "*1\r\n:1\r\n";
   nodes[2].slots_error = "-NOPERM this user has no permissions\r\n";

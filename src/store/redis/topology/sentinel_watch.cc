@@ -147,6 +147,10 @@ void SentinelWatch::conclude() {
   }
   const bool unknown = std::any_of(peers_.begin(), peers_.end(),
                                    [](const Peer& p) { return p.answers && p.unknown; });
+  const bool refused = std::any_of(peers_.begin(), peers_.end(), [](const Peer& p) {
+    const ErrorRow* why = p.asks->last_error();
+    return !p.answers && why != nullptr && why->error_class == ErrorClass::misconfigured;
+  });
   std::string text;
   for (const Peer& peer : peers_) {
     text += (text.empty() ? "" : "; ") + peer.asks->name() + ": ";
@@ -158,7 +162,10 @@ void SentinelWatch::conclude() {
                                                    : peer.asks->last_error_text();
     }
   }
-  listener_->on_not_located(unknown ? LocalFault::unknown_master : LocalFault::no_sentinel, text);
+  listener_->on_not_located(unknown   ? LocalFault::unknown_master
+                            : refused ? LocalFault::not_let_in
+                                      : LocalFault::no_sentinel,
+                            text);
 }
 
 std::size_t SentinelWatch::peers_that_name(const HostPort& address) const {

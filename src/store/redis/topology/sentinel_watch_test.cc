@@ -294,7 +294,7 @@ TEST_F(SentinelWatchTest, SaysThatAPasswordWasRefused) {
   sentinels[0].password = "new";
   watch->locate();
   settle();
-  EXPECT_EQ(heard_now(), Said{"(no sentinel) s0: WRONGPASS invalid username-password pair"});
+  EXPECT_EQ(heard_now(), Said{"(not let in) s0: WRONGPASS invalid username-password pair"});
 }
 
 // A plain server under a sentinel's URL; one that says nonsense; one that says nothing.
@@ -303,7 +303,7 @@ TEST_F(SentinelWatchTest, KnowsWhatIsNoSentinel) {
   watch->locate();
   sentinels[0].asks.events().on_open();
   sentinels[0].asks.events().on_bytes("-ERR unknown command 'SENTINEL'\r\n");
-  EXPECT_EQ(heard_now(), Said{"(no sentinel) s0: ERR unknown command 'SENTINEL'"});
+  EXPECT_EQ(heard_now(), Said{"(not let in) s0: ERR unknown command 'SENTINEL'"});
 
   watch->locate();
   sentinels[0].asks.events().on_open();
