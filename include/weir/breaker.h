@@ -163,6 +163,9 @@ struct alignas(64) BreakerGate {
 }  // namespace detail
 
 class BreakerCore;
+namespace breaker {
+class PermitToken;
+}
 
 // Leave to make one call. Report how it ended, once; what is destroyed without a report gives back
 // what it held and does not vote.
@@ -205,6 +208,7 @@ class [[nodiscard]] Permit {
  private:
   friend class BreakerCore;
   friend class Breaker;
+  friend class breaker::PermitToken;
   enum class Kind : std::uint8_t { closed, probe, ramp, unwatched };
 
   void drop() noexcept {
@@ -323,6 +327,7 @@ class Breaker {
 
  private:
   friend class BreakerCore;
+  friend class breaker::PermitToken;
   explicit Breaker(std::shared_ptr<BreakerCore> core) noexcept;
 
   Permit closed_permit(std::uint64_t word, MonoTime started, bool timed) noexcept {

@@ -8,7 +8,9 @@
 #include <span>
 #include <string_view>
 
+#include "weir/breaker.h"
 #include "weir/clock.h"
+#include "weir/concurrency.h"
 #include "weir/decision.h"
 #include "weir/limits.h"
 #include "weir/observer.h"
@@ -49,6 +51,11 @@ struct GuardOptions {
   Observer* observer = nullptr;    // outlives the Guard
   std::unique_ptr<Store> store{};  // absent: the store that the policy names
   FleetRole role = FleetRole::worker;
+};
+
+struct AcquireOptions {
+  std::uint32_t weight = 1;
+  Nanos patience{0};  // how long to wait in turn for units that others hold
 };
 
 // Bounds on what one call may bring; more is refused as invalid_request.
@@ -115,6 +122,29 @@ class Guard {
   Result<void> reset(std::string_view route, std::initializer_list<Descriptor> descriptors) {
     return reset(route, std::span(descriptors.begin(), descriptors.size()));
   }
+
+  // The breaker of that name in the policy's `breakers:`. The handle stays good across reloads; one
+  // whose window a reload changes is another breaker from then on.
+  // Requires:    the Guard's clock and observer outlive the handle.
+  // Errors:      not_found.
+  Result<Breaker> breaker(std::string_view name) const;
+  // Takes units of a limit in the policy's `concurrency:`, of the counter that its `by` makes of
+  // these values; a value that is missing counts as "absent". The Slot gives them back, or says why
+  // there were none. Errors:      not_found: no limit of that name.
+  Result<Slot> acquire(std::string_view name, std::span<const Descriptor> descriptors,
+                       AcquireOptions options = {});
+  Result<Slot> acquire(std::string_view name, std::initializer_list<Descriptor> descriptors,
+                       AcquireOptions options = {}) {
+    return acquire(name, std::span(descriptors.begin(), descriptors.size()), options);
+  }
+  // The same as leases, for holders outside this process; see Concurrency.
+  Result<LeaseAnswer> lease(std::string_view name, std::span<const Descriptor> descriptors,
+                            const LeaseRequest& request);
+  Result<LeaseAnswer> renew_lease(std::string_view name, std::span<const Descriptor> descriptors,
+                                  std::string_view id);
+  // False: no such lease stands.
+  Result<bool> release_lease(std::string_view name, std::span<const Descriptor> descriptors,
+                             std::string_view id);
 
   // Replaces the policy. Unchanged rules keep their counters; where numbers changed, used stays
   // used. Errors:      failed_precondition where the new policy names another store.

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "weir/breaker.h"
 #include "weir/decision.h"
 
 namespace weir {
@@ -42,6 +43,8 @@ class Observer {
   virtual void on_decision(const Decision& decision) { (void)decision; }
   // Comes from the store's thread, the journal's or the settler's.
   virtual void on_store_event(const StoreEvent& event) { (void)event; }
+  // A breaker of the policy changed; see BreakerListener.
+  virtual void on_breaker_event(const BreakerEvent& event) { (void)event; }
   virtual void on_policy_loaded(std::uint64_t generation) { (void)generation; }
   virtual void on_policy_rejected(std::string_view faults) { (void)faults; }
 };

@@ -48,6 +48,7 @@ BreakerState state_of(detail::Gate gate) {
 
 BreakerCore::BreakerCore(std::string name, const BreakerConfig& config, BreakerOptions options)
     : name_(std::move(name)),
+      life_(seed_of({})),
       events_(std::move(options.listener)),
       config_(config),
       random_(seed_of(options.seed)) {

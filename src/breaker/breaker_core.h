@@ -40,6 +40,8 @@ class BreakerCore final : public detail::BreakerGate {
   Result<void> configure(const BreakerConfig& config);
 
   const std::string& name() const noexcept { return name_; }
+  // Tells it from other breakers, and from those of earlier processes.
+  std::uint64_t life() const noexcept { return life_; }
   BreakerState state() const noexcept;
   BreakerMode mode() const noexcept { return mode_.load(std::memory_order_acquire); }
   BreakerConfig config() const;
@@ -113,6 +115,7 @@ class BreakerCore final : public detail::BreakerGate {
   Nanos draw_wait_locked(MonoTime now, std::optional<Nanos> wanted) noexcept;
 
   const std::string name_;
+  const std::uint64_t life_;
   Rules rules_;
   std::optional<breaker::CallRing> last_calls_;
   std::optional<breaker::TimeRing> last_time_;

@@ -93,6 +93,8 @@ ExitCode explain(Environment& environment, const ExplainCommand& command) {
   }
   std::set<std::string> names = policy::route_names(policy->model());
   for (const policy::Domain& domain : policy->model().domains) names.insert(domain.name);
+  for (const policy::BreakerSpec& breaker : policy->model().breakers) names.insert(breaker.name);
+  for (const policy::ConcurrencySpec& limit : policy->model().concurrency) names.insert(limit.name);
   if (!command.route.empty() && !names.contains(command.route)) {
     return fail(
         environment, ExitCode::usage,

@@ -55,6 +55,45 @@ Result<void> Guard::reset(std::string_view route, std::span<const Descriptor> de
   return impl_->reset(route, guard::DescriptorValues(descriptors));
 }
 
+Result<Breaker> Guard::breaker(std::string_view name) const {
+  return impl_->safeguards().breaker(name);
+}
+
+Result<Slot> Guard::acquire(std::string_view name, std::span<const Descriptor> descriptors,
+                            AcquireOptions options) {
+  auto limit = impl_->safeguards().limit(name);
+  if (!limit) return limit.error();
+  const std::string key =
+      guard::Safeguards::key(**limit, guard::DescriptorValues(descriptors), impl_->digester());
+  if (options.patience <= Nanos::zero()) return (*limit)->all.try_acquire(key, options.weight);
+  return (*limit)->all.acquire(key, options.weight, options.patience);
+}
+
+Result<LeaseAnswer> Guard::lease(std::string_view name, std::span<const Descriptor> descriptors,
+                                 const LeaseRequest& request) {
+  auto limit = impl_->safeguards().limit(name);
+  if (!limit) return limit.error();
+  const guard::DescriptorValues values(descriptors);
+  return (*limit)->all.lease(guard::Safeguards::key(**limit, values, impl_->digester()), request);
+}
+
+Result<LeaseAnswer> Guard::renew_lease(std::string_view name,
+                                       std::span<const Descriptor> descriptors,
+                                       std::string_view id) {
+  auto limit = impl_->safeguards().limit(name);
+  if (!limit) return limit.error();
+  const guard::DescriptorValues values(descriptors);
+  return (*limit)->all.renew(guard::Safeguards::key(**limit, values, impl_->digester()), id);
+}
+
+Result<bool> Guard::release_lease(std::string_view name, std::span<const Descriptor> descriptors,
+                                  std::string_view id) {
+  auto limit = impl_->safeguards().limit(name);
+  if (!limit) return limit.error();
+  const guard::DescriptorValues values(descriptors);
+  return (*limit)->all.release(guard::Safeguards::key(**limit, values, impl_->digester()), id);
+}
+
 Result<void> Guard::reload(Policy policy) {
   return impl_->reload(std::move(policy));
 }

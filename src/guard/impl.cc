@@ -129,9 +129,16 @@ Guard::Impl::Impl(Policy policy, const GuardOptions& options, Stores stores)
       hasher_(hasher_secret(policy.model(), stores.shared)),
       digester_(ValueDigester::from_text(policy.model().store.prefix)),
       store_(std::move(stores.local)),
+      safeguards_(policy.model(), *clock_,
+                  observer_ != nullptr
+                      ? BreakerListener([observer = observer_](const BreakerEvent& event) {
+                          observer->on_breaker_event(event);
+                        })
+                      : BreakerListener()),
       current_(std::make_unique<guard::BoundPolicy>(std::move(policy), 1, names_, metrics_,
                                                     ceilings_, clock_->now())) {
   metrics_.set_policy_generation(1);
+  metrics_.add_source([this](render::Exposition& out) { safeguards_.write_metrics(out); });
   metrics_.read_known_keys_from([this]() -> std::uint64_t {
     if (store_) return store_->keys();
     return shared_ ? shared_->known_keys() : 0;
@@ -423,6 +430,7 @@ Result<void> Guard::Impl::reload(Policy policy) {
   if (shared_) {
     if (auto fits = guard::SharedStore::check(policy.model()); !fits) return fits.error();
   }
+  safeguards_.apply(policy.model());
   const std::uint64_t next = current_.read()->generation() + 1;
   current_.publish(std::make_unique<guard::BoundPolicy>(std::move(policy), next, names_, metrics_,
                                                         ceilings_, clock_->now()));

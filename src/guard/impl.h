@@ -9,6 +9,7 @@
 #include "base/snapshot.h"
 #include "guard/bound_policy.h"
 #include "guard/plan.h"
+#include "guard/safeguards.h"
 #include "guard/shared_store.h"
 #include "guard/usage_recorder.h"
 #include "render/metrics.h"
@@ -65,6 +66,7 @@ class Guard::Impl {
   guard::SharedStore* shared() noexcept { return shared_.get(); }
   // Null where no usage is recorded.
   const guard::UsageRecorder* usage() const noexcept { return usage_.get(); }
+  guard::Safeguards& safeguards() noexcept { return safeguards_; }
   const KeyHasher& hasher() const noexcept { return hasher_; }
   const ValueDigester& digester() const noexcept { return digester_; }
 
@@ -105,6 +107,7 @@ class Guard::Impl {
   KeyHasher hasher_;
   ValueDigester digester_;
   std::unique_ptr<store::LocalStore> store_;
+  guard::Safeguards safeguards_;
   std::mutex reloading_;
   SnapshotCell<guard::BoundPolicy> current_;
   std::unique_ptr<guard::UsageRecorder> usage_;

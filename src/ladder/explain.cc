@@ -4,6 +4,7 @@
 
 #include "base/http_status.h"
 #include "ladder/bound.h"
+#include "ladder/explain_safeguards.h"
 #include "ladder/explain_words.h"
 #include "policy/duration.h"
 #include "policy/store_url.h"
@@ -363,7 +364,13 @@ Result<Explanation> explain(const Model& model, const ExplainOptions& options) {
     for (const policy::DomainScope& scope : domain.scopes)
       if (options.route.empty() || domain.name == options.route)
         if (!scope.route.rules.empty()) out.routes.push_back(explained(model, scope, checked));
-  if (out.routes.empty() && !options.route.empty())
+  for (const policy::BreakerSpec& spec : model.breakers)
+    if (options.route.empty() || spec.name == options.route)
+      out.safeguards.push_back(explained(spec));
+  for (const policy::ConcurrencySpec& spec : model.concurrency)
+    if (options.route.empty() || spec.name == options.route)
+      out.safeguards.push_back(explained(spec, out.workers));
+  if (out.routes.empty() && out.safeguards.empty() && !options.route.empty())
     return Error{ErrorCode::not_found, "the policy has no route '" + std::string(options.route) +
                                            "', nor a domain of "
                                            "that name with limits"};

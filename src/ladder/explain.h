@@ -19,7 +19,7 @@ enum class StoreState : std::uint8_t { answers, slow, away, returning };
 std::string_view to_string(StoreState state);
 
 struct ExplainOptions {
-  std::string_view route;          // or domain; empty: all of them
+  std::string_view route;          // or domain, breaker, limit; empty: all of them
   std::uint32_t workers = 1;       // processes that share the limits
   std::optional<Nanos> outage;     // how long the store is away
   std::optional<Offered> offered;  // with an outage: who asks each route
@@ -79,6 +79,13 @@ struct ExplainedRoute {
   std::optional<ExplainedOutage> outage;
 };
 
+// A breaker or a concurrency limit, in sentences.
+struct ExplainedSafeguard {
+  std::string kind;  // "breaker", "concurrency"
+  std::string name;
+  std::vector<std::string> facts;
+};
+
 // A policy in words: what each route does with the store answering, slow, away and coming back.
 struct Explanation {
   std::string store;  // without credentials
@@ -90,6 +97,7 @@ struct Explanation {
   std::vector<ExplainedRoute> routes;
   std::optional<OutagePlan>
       plan;  // of an outage, where the counters are in a store that can be away
+  std::vector<ExplainedSafeguard> safeguards;
 };
 
 // Errors:      not_found: no route or domain of that name.

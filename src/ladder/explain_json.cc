@@ -81,6 +81,10 @@ std::string explain_json(const Explanation& explanation) {
                .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
            "\n";
   if (explanation.plan) out += outage_json(*explanation.plan) + "\n";
+  for (const ExplainedSafeguard& safeguard : explanation.safeguards)
+    out += Json{{safeguard.kind, safeguard.name}, {"facts", safeguard.facts}}.dump(
+               -1, ' ', false, nlohmann::json::error_handler_t::replace) +
+           "\n";
   return out;
 }
 

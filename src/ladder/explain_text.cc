@@ -198,6 +198,10 @@ std::string explain_text(const Explanation& explanation) {
     route_text(out, explanation, route);
   }
   if (explanation.plan) out += "\n" + outage_text(*explanation.plan);
+  for (const ExplainedSafeguard& safeguard : explanation.safeguards) {
+    out += "\n" + safeguard.kind + " " + safeguard.name + "\n";
+    for (const std::string& fact : safeguard.facts) paragraph(out, 2, "", 2, fact);
+  }
   return out;
 }
 

@@ -8,6 +8,7 @@
 
 #include "policy/envoy/domain.h"
 #include "policy/route.h"
+#include "policy/safeguard.h"
 #include "policy/source.h"
 #include "weir/clock.h"
 #include "weir/limits.h"
@@ -95,6 +96,8 @@ struct Model {
   bool header_profiles_given = false;  // by `headers:`; domains of Envoy-style files want it said
   std::vector<Route> routes;
   std::vector<Domain> domains;  // of Envoy-style files
+  std::vector<BreakerSpec> breakers;
+  std::vector<ConcurrencySpec> concurrency;
   RlsSpec rls;
   std::optional<JournalSpec> journal;
   std::shared_ptr<const Matcher> matcher;  // finds routes by name and by request; see match.h

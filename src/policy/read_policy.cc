@@ -12,6 +12,7 @@
 #include "policy/match.h"
 #include "policy/read_journal.h"
 #include "policy/read_route.h"
+#include "policy/read_safeguards.h"
 #include "policy/read_store.h"
 #include "policy/rule_draft.h"
 #include "weir/decision.h"
@@ -208,7 +209,7 @@ std::shared_ptr<Model> read_policy(std::string_view text, FaultList& faults) {
   }
   MapReader map(faults, root, "a policy",
                 {"store", "inputs", "unmatched", "routes", "default", "trusted_proxies",
-                 "ipv6_prefix", "headers", "rls", "journal"});
+                 "ipv6_prefix", "headers", "rls", "journal", "breakers", "concurrency"});
   if (!map.is_map()) return nullptr;
   if (const auto at = map.get("inputs")) read_inputs(faults, *at, *model);
   if (const auto at = map.get("ipv6_prefix"))
@@ -218,9 +219,12 @@ std::shared_ptr<Model> read_policy(std::string_view text, FaultList& faults) {
   if (const auto at = map.get("headers")) read_headers(faults, *at, *model);
   if (const auto at = map.get("journal")) model->journal = read_journal(faults, *at);
   if (const auto at = map.get("rls")) model->rls = read_rls(faults, *at);
+  if (const auto at = map.get("breakers")) model->breakers = read_breakers(faults, *at);
+  if (const auto at = map.get("concurrency"))
+    model->concurrency = read_concurrency(faults, *at, model->inputs);
   if (const auto at = map.get("routes"))
     read_routes(faults, *at, *model);
-  else if (!map.has("routes") && !map.has("rls"))
+  else if (!map.has("routes") && !map.has("rls") && !map.has("breakers") && !map.has("concurrency"))
     faults.add_silent(*root.node, "", "has no routes", "routes: NAME: {limits: [...], ...}");
   read_unmatched(faults, map, *model);
   read_default(faults, map, *model);

@@ -5,6 +5,7 @@
 
 #include "guard/impl.h"
 #include "policy/names.h"
+#include "render/breaker_json.h"
 #include "render/problem.h"
 #include "render/text.h"
 #include "server/admin/explain_page.h"
@@ -33,9 +34,12 @@ const AdminHandler::Entry AdminHandler::kEntries[] = {
     {"/policy", &AdminHandler::policy, false, "the policy in force, and the last fault in loading"},
     {"/explain", &AdminHandler::explain, false,
      "what the policy means; ?route=NAME, ?workers=N, ?outage=11s, ?format=json"},
-    {"/store", &AdminHandler::store, false, "the shared store: state, connection, what is owed"},
+    {"/store", &AdminHandler::store, false,
+     "the shared store: state, connection, what is owed; breakers and concurrency limits"},
     {"/policy/reload", &AdminHandler::reload, true, "POST: loads the policy again"},
     {"/reset", &AdminHandler::reset, true, "POST: forgets the counters of some values"},
+    {"/breaker", &AdminHandler::breaker, true,
+     "POST: sets the mode of a breaker: {\"breaker\": NAME, \"mode\": \"forced_open\"}"},
 };
 
 AdminHandler::AdminHandler(Parts parts, AdminAccess access)
@@ -118,7 +122,37 @@ void AdminHandler::metrics(const http::Request&, http::Exchange& exchange) {
 void AdminHandler::store(const http::Request&, http::Exchange& exchange) {
   const guard::SharedStore* shared = parts_.guard.impl().shared();
   text_ = shared != nullptr ? shared->state_json() : std::string(R"({"state":"embedded"})");
+  append_safeguards();
   text_.push_back('\n');
+  exchange.body(200, render::kJsonContentType, text_);
+}
+
+// Puts the policy's breakers and limits into the object that text_ holds, where there are any.
+void AdminHandler::append_safeguards() {
+  const guard::Safeguards& safeguards = parts_.guard.impl().safeguards();
+  const auto list = [this](std::string_view name, const auto& all, const auto& append) {
+    if (all.empty()) return;
+    text_.pop_back();
+    text_ += ",\"" + std::string(name) + "\":[";
+    for (const auto& each : all) {
+      if (text_.back() != '[') text_ += ',';
+      append(text_, each);
+    }
+    text_ += "]}";
+  };
+  list("breakers", safeguards.breakers(), render::append_breaker);
+  list("concurrency", safeguards.limits(), render::append_concurrency);
+}
+
+void AdminHandler::breaker(const http::Request& request, http::Exchange& exchange) {
+  constexpr unsigned kBoth = http::SafeguardBody::kBreaker | http::SafeguardBody::kMode;
+  if (const auto fault = safeguard_body_.read(request.body, kBoth, kBoth))
+    return exchange.problem(400, *fault);
+  Result<Breaker> breaker = parts_.guard.breaker(safeguard_body_.breaker);
+  if (!breaker) return exchange.problem(404, "The policy has no breaker of that name.");
+  breaker->set_mode(safeguard_body_.mode);
+  render::append_breaker(text_, breaker->snapshot());
+  text_ += '\n';
   exchange.body(200, render::kJsonContentType, text_);
 }
 

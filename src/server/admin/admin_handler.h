@@ -7,12 +7,13 @@
 #include "server/health.h"
 #include "server/http/check_body.h"
 #include "server/http/handler.h"
+#include "server/http/safeguard_body.h"
 #include "server/reload/policy_loader.h"
 
 namespace weir::server {
 
 // The admin door's pages: /healthz, /readyz, /metrics, /store, /policy, /explain; and the changes
-// POST /policy/reload and POST /reset.
+// POST /policy/reload, POST /reset and POST /breaker.
 class AdminHandler final : public http::Handler {
  public:
   struct Parts {
@@ -43,10 +44,13 @@ class AdminHandler final : public http::Handler {
   void explain(const http::Request& request, http::Exchange& exchange);
   void reload(const http::Request& request, http::Exchange& exchange);
   void reset(const http::Request& request, http::Exchange& exchange);
+  void append_safeguards();
+  void breaker(const http::Request& request, http::Exchange& exchange);
 
   Parts parts_;
   const AdminAccess access_;
   http::CheckBody body_;
+  http::SafeguardBody safeguard_body_;
   std::string text_;
 };
 

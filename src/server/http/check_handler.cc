@@ -38,13 +38,17 @@ struct CheckHandler::Call {
 };
 
 CheckHandler::CheckHandler(Parts parts, Lane& lane)
-    : parts_(std::move(parts)), lane_(lane), asker_(parts_.limiter, lane) {}
+    : parts_(std::move(parts)),
+      lane_(lane),
+      asker_(parts_.limiter, lane),
+      safeguards_(parts_.guard) {}
 CheckHandler::~CheckHandler() = default;
 
 void CheckHandler::handle(const Request& request, Exchange& exchange) {
   if (request.path() == "/v1/check") return decide(request, exchange);
   if (request.path() == "/json") return json(request, exchange);
   if (request.path() == "/healthcheck") return healthcheck(request, exchange);
+  if (SafeguardHandler::is_for(request.path())) return safeguards_.handle(request, exchange);
   exchange.problem(404, "There is nothing here; POST /v1/check decides.");
 }
 

@@ -8,6 +8,7 @@
 #include "server/http/handler.h"
 #include "server/http/rate_limit_asker.h"
 #include "server/http/rate_limit_body.h"
+#include "server/http/safeguard_handler.h"
 #include "weir/guard.h"
 
 namespace weir::server {
@@ -19,6 +20,7 @@ namespace weir::server::http {
 // What the deciding door answers:
 //   POST /v1/check      asks the Guard and writes the decision out
 //   /json               Envoy's rate limit service in JSON, with any method
+//   /v1/breaker/…, /v1/lease/…   see SafeguardHandler
 //   GET /healthcheck    200 "OK" while requests are taken, 500 while the server drains
 class CheckHandler final : public Handler {
  public:
@@ -48,6 +50,7 @@ class CheckHandler final : public Handler {
   CheckBody body_;
   RateLimitBody rate_limit_body_;
   RateLimitAsker asker_;
+  SafeguardHandler safeguards_;
   std::unique_ptr<Call> spare_;
 };
 

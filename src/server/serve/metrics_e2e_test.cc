@@ -16,7 +16,9 @@ constexpr const char* kPolicy =
     "routes:\n"
     "  login: {limits: [5 per minute by user], protects: security}\n"
     "  trial: {limits: [{requests: 1, per: minute, by: [user], shadow: true}], protects: "
-    "nothing}\n";
+    "nothing}\n"
+    "breakers: {payments: {}}\n"
+    "concurrency: {reports: {limit: 3}}\n";
 constexpr const char* kWithoutTrial =
     "inputs: [user]\n"
     "routes:\n"

@@ -6,7 +6,7 @@
 namespace weir::server {
 
 // Writes a line when the shared store, the journal or the ledger goes and one when it comes back,
-// whatever happens in between.
+// whatever happens in between; and one for each change of a breaker.
 class StoreLog final : public Observer {
  public:
   explicit StoreLog(render::Log& log) : log_(log) {}
@@ -46,6 +46,16 @@ class StoreLog final : public Observer {
         log_.write(render::LogLevel::info, name, {{"owed_units", event.owed_units}});
         return;
     }
+  }
+
+  void on_breaker_event(const BreakerEvent& event) override {
+    const bool opens = event.to == BreakerState::open;
+    log_.write(opens ? render::LogLevel::error : render::LogLevel::info, "breaker_changed",
+               {{"breaker", event.breaker},
+                {"to", to_string(event.to)},
+                {"mode", to_string(event.mode)},
+                {"cause", to_string(event.cause)},
+                {"open_for", event.open_for}});
   }
 
  private:

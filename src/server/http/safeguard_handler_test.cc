@@ -1,0 +1,181 @@
+#include "server/http/safeguard_handler.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "testing/manual_clock.h"
+
+namespace weir::server::http {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::string_view kPolicy = R"(
+inputs: [account]
+breakers:
+  payments: {consecutive_failures: 2, failure_rate: off, open_wait: 1500ms, jitter: 0%, ramp: off,
+             probes: 1}
+concurrency:
+  reports: {limit: 2, by: account, lease: 2s, max_hold: 10s}
+)";
+
+struct Answer final : Exchange {
+  void decision(const Decision&) override { throw std::logic_error("no decision is asked for"); }
+  void problem(int number, std::string_view detail, std::string_view more) override {
+    status = number;
+    text = detail;
+    lines = more;
+  }
+  void body(int number, std::string_view, std::string_view body, std::string_view more) override {
+    status = number;
+    text = body;
+    lines = more;
+  }
+  Later later() override { throw std::logic_error("every answer comes at once"); }
+
+  // The string value of a member.
+  std::string member(const std::string& name) const {
+    const std::string begin = "\"" + name + "\":\"";
+    const std::size_t at = text.find(begin);
+    if (at == std::string::npos) return {};
+    return text.substr(at + begin.size(), text.find('"', at + begin.size()) - at - begin.size());
+  }
+
+  int status = 0;
+  std::string text;
+  std::string lines;
+};
+
+struct Rig {
+  Rig() : guard(Guard::open(Policy::parse(kPolicy).value(), {.clock = &clock}).value()) {}
+  Answer ask(std::string_view method, std::string_view path, std::string_view body = "") {
+    Answer answer;
+    handler.handle({.method = method, .target = path, .fields = {}, .body = body}, answer);
+    return answer;
+  }
+  Answer post(std::string_view path, std::string_view body = "") { return ask("POST", path, body); }
+  std::string permit() { return post("/v1/breaker/payments/admit").member("permit"); }
+  Answer report(const std::string& permit, const std::string& outcome) {
+    return post("/v1/breaker/payments/report",
+                R"({"permit":")" + permit + R"(","outcome":")" + outcome + R"("})");
+  }
+
+  testing::ManualClock clock;
+  Guard guard;
+  SafeguardHandler handler{guard};
+};
+
+TEST(SafeguardHandler, OpensABreakerByWhatIsReported) {
+  Rig rig;
+  EXPECT_EQ(rig.report(rig.permit(), "failure").text, "{\"state\":\"closed\"}\n");
+  EXPECT_EQ(rig.report(rig.permit(), "failure").text, "{\"state\":\"open\"}\n");
+  const Answer no = rig.post("/v1/breaker/payments/admit");
+  EXPECT_EQ(no.status, 503);
+  EXPECT_EQ(no.text, "{\"admitted\":false,\"reason\":\"open\",\"retry_after_ms\":1500}\n");
+  EXPECT_EQ(no.lines, "Retry-After: 2\r\n");
+  rig.clock.advance(1500ms);
+  const Answer probe = rig.post("/v1/breaker/payments/admit", R"({"spread":"ada"})");
+  EXPECT_EQ(probe.status, 200);
+  EXPECT_NE(probe.text.find("\"probe\":true"), std::string::npos) << probe.text;
+  EXPECT_EQ(rig.report(probe.member("permit"), "ok").text, "{\"state\":\"closed\"}\n");
+}
+
+TEST(SafeguardHandler, OpensAtOnceWhereTheDependencySaysSo) {
+  Rig rig;
+  const std::string permit = rig.permit();
+  EXPECT_EQ(rig.post("/v1/breaker/payments/report",
+                     R"({"permit":")" + permit + R"(","outcome":"failure","open_for_ms":9000})")
+                .status,
+            200);
+  EXPECT_NE(rig.post("/v1/breaker/payments/admit").text.find("\"retry_after_ms\":9000"),
+            std::string::npos);
+}
+
+TEST(SafeguardHandler, ShowsABreakersState) {
+  Rig rig;
+  const Answer answer = rig.ask("GET", "/v1/breaker/payments");
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(answer.text.rfind(
+                R"({"breaker":"payments","state":"closed","mode":"automatic","generation":0,)", 0),
+            0U)
+      << answer.text;
+  EXPECT_EQ(rig.post("/v1/breaker/payments").status, 405);
+}
+
+TEST(SafeguardHandler, RefusesWhatIsNoPermit) {
+  Rig rig;
+  EXPECT_EQ(rig.report("1-2-3-4-5-6-7", "ok").status, 404);
+  EXPECT_EQ(rig.report("", "ok").status, 404);
+  EXPECT_EQ(rig.report(rig.permit(), "fine").text,
+            "outcome must be one of ok, failure, slow, ignored, cancelled, local_reject, expired");
+}
+
+TEST(SafeguardHandler, SaysWhatIsWrongWithABody) {
+  Rig rig;
+  const std::string report = "/v1/breaker/payments/report";
+  EXPECT_EQ(rig.post(report, "").text, "permit, outcome is missing");
+  EXPECT_EQ(rig.post(report, "{").status, 400);
+  EXPECT_EQ(rig.post(report, R"({"permit":1})").text, "permit must be a string and is a number");
+  EXPECT_EQ(rig.post(report, R"({"permit":"a","permit":"a"})").text, "permit is given twice");
+  EXPECT_EQ(rig.post(report, R"({"weight":1})").text,
+            "a member is unknown; allowed: permit, outcome, retry_after_ms, open_for_ms");
+  EXPECT_EQ(rig.post(report, R"({"retry_after_ms":86400001})").text,
+            "retry_after_ms must be a whole number from 0 to 86400000");
+  EXPECT_EQ(rig.post("/v1/lease/reports/renew", "{}").text, "id is missing");
+  EXPECT_EQ(rig.post("/v1/lease/reports/acquire", R"({"descriptors":{"a":"1","a":"2"}})").text,
+            "descriptors name one source twice");
+}
+
+TEST(SafeguardHandler, KnowsNoNameThatThePolicyDoesNot) {
+  Rig rig;
+  EXPECT_EQ(rig.post("/v1/breaker/nobody/admit").status, 404);
+  EXPECT_EQ(rig.post("/v1/breaker//admit").status, 404);
+  EXPECT_EQ(rig.post("/v1/breaker/payments/close").status, 404);
+  EXPECT_EQ(rig.post("/v1/lease/nobody/acquire").status, 404);
+  EXPECT_EQ(rig.post("/v1/lease/reports/take").status, 404);
+  EXPECT_EQ(rig.ask("GET", "/v1/lease/reports/acquire").status, 405);
+}
+
+TEST(SafeguardHandler, GivesLeasesUpToTheLimitOfEachKey) {
+  Rig rig;
+  const std::string ada = R"({"descriptors":{"account":"ada"}})";
+  const Answer first = rig.post("/v1/lease/reports/acquire", ada);
+  EXPECT_EQ(first.status, 200);
+  EXPECT_EQ(first.member("id").size(), 32U);
+  EXPECT_NE(first.text.find("\"expires_in_ms\":2000"), std::string::npos) << first.text;
+  EXPECT_EQ(rig.post("/v1/lease/reports/acquire", ada).status, 200);
+  const Answer no = rig.post("/v1/lease/reports/acquire", ada);
+  EXPECT_EQ(no.status, 429);
+  EXPECT_EQ(no.text, "{\"granted\":false,\"reason\":\"full\",\"retry_after_ms\":2000}\n");
+  EXPECT_EQ(no.lines, "Retry-After: 2\r\n");
+  EXPECT_EQ(rig.post("/v1/lease/reports/acquire", R"({"descriptors":{"account":"bob"}})").status,
+            200);
+}
+
+TEST(SafeguardHandler, RenewsAndReleasesWhatStandsAndNothingElse) {
+  Rig rig;
+  const std::string body = R"({"descriptors":{"account":"ada"},"id":"0123456789abcdef"})";
+  EXPECT_EQ(rig.post("/v1/lease/reports/acquire", body).status, 200);
+  const Answer again = rig.post("/v1/lease/reports/acquire", body);
+  EXPECT_EQ(again.status, 200);
+  EXPECT_NE(again.text.find("\"repeated\":true"), std::string::npos);
+  rig.clock.advance(1s);
+  EXPECT_EQ(rig.post("/v1/lease/reports/renew", body).status, 200);
+  EXPECT_EQ(rig.post("/v1/lease/reports/release", body).text, "{\"released\":true}\n");
+  EXPECT_EQ(rig.post("/v1/lease/reports/release", body).status, 404);
+  const Answer gone = rig.post("/v1/lease/reports/renew", body);
+  EXPECT_EQ(gone.status, 404);
+  EXPECT_EQ(gone.text, "{\"granted\":false,\"reason\":\"gone\"}\n");
+}
+
+TEST(SafeguardHandler, TellsWhatNeverFitsFromWhatIsFull) {
+  Rig rig;
+  EXPECT_EQ(rig.post("/v1/lease/reports/acquire", R"({"weight":3})").status, 400);
+  EXPECT_EQ(rig.post("/v1/lease/reports/acquire", R"({"weight":0})").status, 400);
+  EXPECT_EQ(rig.post("/v1/lease/reports/acquire", R"({"id":"short"})").status, 400);
+}
+
+}  // namespace
+}  // namespace weir::server::http
