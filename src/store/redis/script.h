@@ -11,5 +11,6 @@ struct Script {
 extern const Script kAskScript;
 extern const Script kSelfTestScript;
 extern const Script kBeatScript;
+extern const Script kCircuitScript;
 
 }  // namespace weir::store::redis

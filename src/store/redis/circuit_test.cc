@@ -1,0 +1,316 @@
+#include "store/redis/circuit.h"
+
+#include <gtest/gtest.h>
+
+#include "testing/circuit_rig.h"
+#include "testing/resp_commands.h"
+
+namespace weir::store::redis {
+namespace {
+
+using namespace std::chrono_literals;
+using Flag = CircuitAction::Flag;
+using Kind = CircuitAction::Kind;
+using Mode = CircuitRecord::Mode;
+using Outcome = CircuitReply::Outcome;
+using State = CircuitRecord::State;
+using testing::CircuitRig;
+
+TEST(CircuitScript, AReadOfNothingWritesNothing) {
+  CircuitRig rig;
+  const CircuitReply reply = rig.read();
+  EXPECT_FALSE(reply.kept);
+  EXPECT_EQ(reply.record.state, State::closed);
+  EXPECT_TRUE(rig.redis.keys().empty());
+}
+
+TEST(CircuitScript, OneWorkerThatIsAloneOpensByItself) {
+  CircuitRig rig;
+  const CircuitReply reply = rig.vote(1, true);
+  EXPECT_EQ(reply.record.state, State::open);
+  EXPECT_EQ(reply.record.until - reply.now, Nanos(1s));
+}
+
+TEST(CircuitScript, OneBadWorkerOfTwentyDoesNotOpenForAll) {
+  CircuitRig rig;
+  for (std::uint64_t who = 2; who <= 20; ++who) rig.vote(who, false);
+  EXPECT_EQ(rig.vote(1, true).record.state, State::closed);
+  for (std::uint64_t who = 2; who <= 5; ++who)
+    EXPECT_EQ(rig.vote(who, true).record.state, State::closed) << who;
+  EXPECT_EQ(rig.vote(6, true).record.state, State::open) << "6 of 20 are 30 %";
+}
+
+TEST(CircuitScript, TwoAreNeededWhereTwoReport) {
+  CircuitRig rig;
+  rig.vote(2, false);
+  EXPECT_EQ(rig.vote(1, true).record.state, State::closed);
+  EXPECT_EQ(rig.vote(2, true).record.state, State::open);
+}
+
+TEST(CircuitScript, VotesLapse) {
+  CircuitRig rig;
+  rig.vote(2, false);
+  rig.vote(3, false);
+  rig.vote(1, true);
+  rig.redis.advance(10s);
+  rig.vote(3, false);
+  EXPECT_EQ(rig.vote(2, true).record.state, State::closed) << "the first bad vote is over";
+  EXPECT_EQ(rig.vote(3, true).record.state, State::open);
+}
+
+TEST(CircuitScript, AVoteThatSaysTheSameIsNotWrittenAgain) {
+  CircuitRig rig;
+  rig.vote(1, false);
+  const std::string before = rig.bytes();
+  rig.redis.advance(4s);
+  rig.vote(1, false);
+  EXPECT_EQ(rig.bytes(), before);
+  rig.redis.advance(2s);
+  rig.vote(1, false);
+  EXPECT_NE(rig.bytes(), before) << "half its time is over";
+}
+
+TEST(CircuitScript, AVoteOfAnEarlierEpochIsStale) {
+  CircuitRig rig;
+  rig.vote(2, false);
+  const std::uint64_t old = rig.read().record.epoch;
+  rig.vote(1, true);
+  rig.vote(2, true);
+  rig.force(Flag::automatic);
+  const std::string before = rig.bytes();
+  const CircuitReply reply =
+      rig.run({.kind = Kind::vote, .who = 1, .epoch = old, .flag = Flag::bad, .lasts = 10s});
+  EXPECT_EQ(reply.outcome, Outcome::stale);
+  EXPECT_EQ(rig.bytes(), before);
+}
+
+TEST(CircuitScript, ATripNeedsNoQuorumButItsEpoch) {
+  CircuitRig rig;
+  for (std::uint64_t who = 1; who <= 20; ++who) rig.vote(who, false);
+  const std::uint64_t epoch = rig.read().record.epoch;
+  EXPECT_EQ(rig.run({.kind = Kind::trip, .who = 1, .epoch = epoch - 1}).outcome, Outcome::stale);
+  const CircuitReply reply = rig.run({.kind = Kind::trip, .who = 1, .epoch = epoch, .wanted = 20s});
+  EXPECT_EQ(reply.record.state, State::open);
+  EXPECT_EQ(reply.record.until - reply.now, Nanos(20s));
+}
+
+TEST(CircuitScript, NoProbeGoesBeforeTheWaitIsOverAndDenialsWriteNothing) {
+  // interlock: a denial moved the time to live, so denials alone kept a record half-open for ever
+  CircuitRig rig;
+  rig.vote(1, true);
+  const std::string before = rig.bytes();
+  const auto expires = rig.expires_at();
+  rig.redis.advance(999ms);
+  EXPECT_EQ(rig.probe(1).outcome, Outcome::no_probe);
+  EXPECT_EQ(rig.bytes(), before);
+  EXPECT_EQ(rig.expires_at(), expires);
+  rig.redis.advance(1ms);
+  EXPECT_EQ(rig.probe(1).outcome, Outcome::probe_may_go);
+  const std::string probing = rig.bytes();
+  const auto then = rig.expires_at();
+  rig.redis.advance(100ms);
+  EXPECT_EQ(rig.probe(2).outcome, Outcome::no_probe) << "one at a time, in the whole fleet";
+  EXPECT_EQ(rig.bytes(), probing);
+  EXPECT_EQ(rig.expires_at(), then);
+}
+
+TEST(CircuitScript, ProbesCloseItOrOpenItAgain) {
+  CircuitRig rig;
+  rig.vote(1, true);
+  rig.redis.advance(1s);
+  for (int i = 0; i < 2; ++i) rig.settle(1, rig.probe(1), Flag::ok);
+  EXPECT_EQ(rig.read().record.state, State::closed);
+
+  rig.vote(1, true);
+  rig.redis.advance(2s);
+  for (int i = 0; i < 2; ++i) rig.settle(1, rig.probe(1), Flag::failed);
+  const CircuitReply again = rig.read();
+  EXPECT_EQ(again.record.state, State::open);
+  EXPECT_EQ(again.record.until - again.now, Nanos(4s)) << "the third opening in a row";
+}
+
+TEST(CircuitScript, AWorkerThatDiesInItsProbeCostsItsDeadline) {
+  CircuitRig rig;
+  rig.vote(1, true);
+  rig.redis.advance(1s);
+  const CircuitReply lost = rig.probe(1);
+  rig.redis.advance(399ms);
+  EXPECT_EQ(rig.probe(2).outcome, Outcome::no_probe);
+  rig.redis.advance(1ms);
+  const CircuitReply next = rig.probe(2);
+  EXPECT_EQ(next.outcome, Outcome::probe_may_go);
+  EXPECT_EQ(next.record.failed, 1U) << "silence is a failure";
+  EXPECT_EQ(rig.settle(1, lost, Flag::ok).outcome, Outcome::stale);
+  EXPECT_EQ(rig.read().record.ok, 0U);
+}
+
+TEST(CircuitScript, AllWhoProbeMayDieAndItDecidesAllTheSame) {
+  CircuitRig rig;
+  rig.vote(1, true);
+  rig.redis.advance(1s);
+  (void)rig.probe(1);
+  rig.redis.advance(2s);
+  EXPECT_EQ(rig.probe(2).outcome, Outcome::no_probe);
+  EXPECT_EQ(rig.read().record.state, State::open) << "the round is over";
+}
+
+TEST(CircuitScript, AResultOfRoundNSaysNothingInRoundNPlusOne) {
+  CircuitRig rig;
+  rig.vote(1, true);
+  rig.redis.advance(1s);
+  const CircuitReply early = rig.probe(1);
+  rig.redis.advance(2s);
+  (void)rig.probe(2);  // ends the round
+  rig.redis.advance(2s);
+  const CircuitReply next = rig.probe(2);
+  ASSERT_EQ(next.outcome, Outcome::probe_may_go);
+  ASSERT_NE(next.record.round, early.record.round);
+  const std::string before = rig.bytes();
+  EXPECT_EQ(rig.settle(1, early, Flag::ok).outcome, Outcome::stale);
+  EXPECT_EQ(rig.bytes(), before);
+}
+
+TEST(CircuitScript, NeitherFreesTheSlotWithoutAVote) {
+  CircuitRig rig;
+  rig.vote(1, true);
+  rig.redis.advance(1s);
+  for (int i = 0; i < 10; ++i) {
+    const CircuitReply probe = rig.probe(1);
+    ASSERT_EQ(probe.outcome, Outcome::probe_may_go);
+    rig.settle(1, probe, Flag::neither);
+  }
+  EXPECT_EQ(rig.read().record.state, State::half_open);
+  EXPECT_EQ(rig.read().record.failed, 0U);
+}
+
+TEST(CircuitScript, RecoversForItsRampAndThenIsClosed) {
+  BreakerConfig config = CircuitRig::config();
+  config.ramp = BreakerRamp{.start_percent = 50, .growth_percent = 200, .step = 1s};
+  CircuitRig rig(config);
+  rig.vote(1, true);
+  rig.redis.advance(1s);
+  for (int i = 0; i < 2; ++i) rig.settle(1, rig.probe(1), Flag::ok);
+  const CircuitReply recovering = rig.read();
+  EXPECT_EQ(recovering.record.state, State::recovering);
+  EXPECT_EQ(recovering.record.until - recovering.now, Nanos(2s));
+  rig.redis.advance(2s);
+  EXPECT_EQ(rig.read().record.state, State::recovering) << "a read writes nothing";
+  (void)rig.probe(1);
+  EXPECT_EQ(rig.read().record.state, State::closed);
+}
+
+TEST(CircuitScript, FailuresWhileItRecoversOpenItAgain) {
+  BreakerConfig config = CircuitRig::config();
+  config.ramp = BreakerRamp{};
+  CircuitRig rig(config);
+  rig.vote(1, true);
+  rig.redis.advance(1s);
+  for (int i = 0; i < 2; ++i) rig.settle(1, rig.probe(1), Flag::ok);
+  rig.vote(1, true);
+  const CircuitReply reply = rig.read();
+  EXPECT_EQ(reply.record.state, State::open);
+  EXPECT_EQ(reply.record.until - reply.now, Nanos(2s));
+}
+
+TEST(CircuitScript, WhatAnOperatorSetHoldsForTheFleetAndForItsTime) {
+  CircuitRig rig;
+  rig.force(Flag::forced_open, 60s);
+  EXPECT_EQ(rig.probe(1).outcome, Outcome::no_probe);
+  EXPECT_EQ(rig.vote(1, true).outcome, Outcome::stale);
+  rig.redis.advance(60s);
+  EXPECT_EQ(rig.probe(1).outcome, Outcome::done);
+  EXPECT_EQ(rig.read().record.mode, Mode::automatic);
+  rig.force(Flag::forced_closed);
+  EXPECT_EQ(rig.vote(1, true).record.state, State::closed);
+  rig.force(Flag::automatic);
+  EXPECT_EQ(rig.vote(1, true).record.state, State::open);
+}
+
+TEST(CircuitScript, OpeningsAreForgottenAfterAHealthyTime) {
+  CircuitRig rig;
+  const auto cycle = [&] {
+    rig.vote(1, true);
+    const CircuitReply open = rig.read();
+    const Nanos wait = open.record.until - open.now;
+    rig.redis.advance(wait);
+    for (int i = 0; i < 2; ++i) rig.settle(1, rig.probe(1), Flag::ok);
+    return wait;
+  };
+  EXPECT_EQ(cycle(), Nanos(1s));
+  EXPECT_EQ(cycle(), Nanos(2s));
+  rig.redis.advance(60s);
+  EXPECT_EQ(cycle(), Nanos(1s));
+}
+
+TEST(CircuitScript, JitterStaysInItsBounds) {
+  for (const std::int32_t jitter : {-200, 0, 200}) {
+    CircuitRig rig;
+    const CircuitReply reply =
+        rig.run({.kind = Kind::trip, .who = 1, .jitter_thousandths = jitter});
+    EXPECT_EQ(reply.record.until - reply.now, Nanos(1s) + Nanos(1ms) * jitter);
+  }
+}
+
+TEST(CircuitScript, ADamagedOrForeignValueCountsAsNone) {
+  for (const std::string& value :
+       {std::string("x"), std::string("c"), std::string(43, 'c'), std::string(100, '\xff')}) {
+    CircuitRig rig;
+    rig.redis.execute({"SET", CircuitRig::kKey, value});
+    const CircuitReply reply = rig.run({.kind = Kind::trip, .who = 1});
+    EXPECT_TRUE(reply.repaired);
+    EXPECT_EQ(reply.record.state, State::open);
+  }
+  CircuitRig rig;
+  rig.redis.execute({"RPUSH", CircuitRig::kKey, "a"});
+  EXPECT_EQ(rig.run({.kind = Kind::trip, .who = 1}).record.state, State::open);
+}
+
+TEST(CircuitScript, ARecordThatVanishedNeverComesBackWithAnOldEpoch) {
+  CircuitRig rig;
+  rig.vote(1, true);
+  const std::uint64_t old = rig.read().record.epoch;
+  rig.redis.execute({"DEL", CircuitRig::kKey});
+  EXPECT_FALSE(rig.read().kept);
+  EXPECT_EQ(rig.run({.kind = Kind::vote, .who = 1, .epoch = old, .flag = Flag::bad, .lasts = 10s})
+                .outcome,
+            Outcome::stale);
+  rig.redis.advance(10ms);
+  rig.vote(2, true);
+  EXPECT_GT(rig.read().record.epoch, old);
+}
+
+TEST(CircuitScript, AClockThatWasSetBackDoesNotHoldItOpen) {
+  CircuitRig rig;
+  rig.vote(1, true);
+  rig.redis.advance(-std::chrono::hours(24));
+  const CircuitReply probe = rig.probe(1);
+  EXPECT_EQ(probe.outcome, Outcome::probe_may_go);
+  rig.redis.advance(-std::chrono::hours(24));
+  EXPECT_EQ(rig.probe(2).outcome, Outcome::no_probe);
+  EXPECT_EQ(rig.read().record.state, State::open) << "a round of the future is over";
+}
+
+TEST(CircuitScript, EveryRecordHasATimeToLiveBeyondItsStatesEnd) {
+  CircuitRig rig;
+  rig.vote(1, true);
+  const auto record = rig.read().record;
+  ASSERT_TRUE(rig.expires_at());
+  EXPECT_GT(*rig.expires_at(), record.until + Nanos(2s));
+}
+
+TEST(Circuit, IsOneCommandOfTwelveArguments) {
+  std::string bytes;
+  append_circuit({.kind = Kind::probe, .who = 7}, CircuitRig::config(), "key", false, bytes);
+  testing::RespCommands commands;
+  commands.feed(bytes);
+  const auto command = commands.next();
+  ASSERT_TRUE(command);
+  ASSERT_EQ(command->size(), 12U);
+  EXPECT_EQ((*command)[0], "EVALSHA");
+  EXPECT_EQ((*command)[3], "key");
+  EXPECT_EQ((*command)[4], "p");
+  EXPECT_EQ((*command)[11].size(), 41U);
+}
+
+}  // namespace
+}  // namespace weir::store::redis
