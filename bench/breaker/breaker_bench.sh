@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# A breaker's cost on the way of a call, beside breakers for Go where a Go toolchain is present.
+# Usage: breaker_bench.sh [--quick]
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+build=${BUILD:-$here/../../build/bench}
+"$build/bench/breaker_bench" "$@"
+if command -v go >/dev/null; then
+  (cd "$here" && go build -o "$build/bench/breaker_contestants" .)
+  "$build/bench/breaker_contestants"
+else
+  echo "no Go toolchain: contestants left out" >&2
+fi
