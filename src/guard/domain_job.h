@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 
+#include "base/raw_array.h"
 #include "guard/domain_plan.h"
 #include "guard/impl.h"
 #include "guard/rate_limiter.h"
@@ -32,8 +33,8 @@ class DomainJob {
   // that deny is given back; late reports, and with `count_denied` all, are charged what is left.
   // The counters of it, in `room`; `places` says which of the plan's each is.
   struct Afterwards {
-    std::array<store::Counter, 2 * store::kMaxCounters> counters;
-    std::array<std::size_t, 2 * store::kMaxCounters> places;
+    RawArray<store::Counter, 2 * store::kMaxCounters> counters;
+    RawArray<std::size_t, 2 * store::kMaxCounters> places;
     std::size_t refunds = 0;
     std::size_t count = 0;
   };

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/key_digest.h"
+#include "base/raw_array.h"
 #include "guard/bound_domain.h"
 #include "guard/rate_limiter.h"
 #include "limit/numbers.h"
@@ -73,9 +74,9 @@ class DomainPlan {
   std::vector<Met> met_;
   std::size_t count_ = 0;
   std::uint64_t cost_ = 0;
-  std::array<store::Counter, store::kMaxCounters> counters_;
-  std::array<Asked, store::kMaxCounters> asked_;
-  std::array<limit::Numbers, store::kMaxCounters> brought_numbers_;
+  RawArray<store::Counter, store::kMaxCounters> counters_;
+  RawArray<Asked, store::kMaxCounters> asked_;
+  RawArray<limit::Numbers, store::kMaxCounters> brought_numbers_;
   // Room for every key, allotted before the first is written, so that views of them hold.
   std::vector<char> keys_;
   std::size_t keys_used_ = 0;

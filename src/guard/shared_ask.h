@@ -1,10 +1,10 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
 
+#include "base/raw_array.h"
 #include "ladder/shard_ladder.h"
 #include "store/counter.h"
 #include "store/local_store.h"
@@ -37,12 +37,16 @@ class SharedAsk {
   MonoTime answer_by{};        // decided by then, whatever happens
   Instant loaded_at{};         // when the policy of its numbers was loaded
   std::uint8_t redirects = 0;  // of a cluster, that were followed
+  // One for each counter of the request.
   std::span<store::Finding> findings() noexcept {
+    if (!made_) findings_.construct_first(request.counters.size());
+    made_ = true;
     return {findings_.data(), request.counters.size()};
   }
 
  private:
-  std::array<store::Finding, store::kMaxCounters> findings_;
+  bool made_ = false;
+  RawArray<store::Finding, store::kMaxCounters> findings_;
 };
 
 }  // namespace weir::guard

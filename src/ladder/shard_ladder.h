@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 
+#include "base/raw_array.h"
 #include "base/snapshot.h"
 #include "breaker/probe_breaker.h"
 #include "ladder/ceiling.h"
@@ -113,7 +114,7 @@ class ShardLadder {
   LadderVerdict share(const LadderRequest& request, const Moment& now,
                       std::span<store::Finding> findings) noexcept;
   struct Shares {
-    std::array<KnownTable::Share, store::kMaxCounters> all;
+    RawArray<KnownTable::Share, store::kMaxCounters> all;
     limit::Numbers overflow;
     std::size_t count = 0;
     std::span<const KnownTable::Share> view() const { return {all.data(), count}; }
