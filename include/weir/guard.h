@@ -85,7 +85,9 @@ class Guard {
                  CheckOptions options = {}) {
     return check(route, std::span(descriptors.begin(), descriptors.size()), options);
   }
-  // As check(); `done` is called exactly once, in any thread, perhaps before this returns.
+  // As check(); `done` is called exactly once, in any thread, perhaps before this returns. On a
+  // shared store that may be the thread that speaks to the store: `done` must not block. It may ask
+  // again by check_async(); a check() in it is decided without the store.
   void check_async(std::string_view route, std::span<const Descriptor> descriptors,
                    CheckOptions options, std::function<void(Decision)> done);
   void check_async(std::string_view route, std::initializer_list<Descriptor> descriptors,
@@ -116,6 +118,9 @@ class Guard {
   // Gives back what `decision` charged. Only an allowed decision of this process's lifetime has
   // something to give back; what its windows have already forgotten stays forgotten. Refund one
   // decision once: a copy is not told apart.
+  //
+  // Errors:      unavailable: the store cannot be asked, and nothing was given back; or it did not
+  //              answer in time, and may have given it back all the same: the message says which.
   Result<void> refund(const Decision& decision);
   // Forgets the counters of these values.
   Result<void> reset(std::string_view route, std::span<const Descriptor> descriptors);

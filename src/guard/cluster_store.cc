@@ -117,6 +117,9 @@ class ClusterStore final : public SharedStore {
     return {.rung = Rung::journal, .retry_after = {}};
   }
 
+  bool in_its_thread() const noexcept override {
+    return std::this_thread::get_id() == thread_.get_id();
+  }
   Moment moment() const noexcept override { return shards_.moment(); }
   Nanos deadline() const noexcept override { return deadline_; }
   bool answering() const noexcept override {

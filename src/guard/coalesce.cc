@@ -51,14 +51,14 @@ bool alike(const SharedAsk& one, const SharedAsk& other) noexcept {
          std::equal(a.begin(), a.end(), b.begin(), b.end(), same_counter);
 }
 
-void Coalescer::link(std::span<SharedAsk* const> asks) {
+void Coalescer::link(std::span<SharedAsk* const> asks, MonoTime now) {
   groups_.clear();
   next_.assign(asks.size(), kNone);
   table_.assign(std::bit_ceil(asks.size() * 2), kNone);
   const std::size_t mask = table_.size() - 1;
   for (std::uint32_t i = 0; i < asks.size(); ++i) {
     const Group alone{.first = i, .last = i, .size = 1};
-    if (!coalesces(*asks[i])) {
+    if (asks[i]->answer_by <= now || !coalesces(*asks[i])) {
       groups_.push_back(alone);
       continue;
     }

@@ -30,14 +30,15 @@ bool alike(const SharedAsk& one, const SharedAsk& other) noexcept;
 // Cost:        O(asks), and no allocation once it has seen as many.
 class Coalescer {
  public:
-  // Calls `send` with each group.
+  // Calls `send` with each group. Asks whose time has come go by themselves: a group is answered by
+  // the earliest time of its own.
   template <class Send>
-  void gather(std::span<SharedAsk* const> asks, Send send) {
+  void gather(std::span<SharedAsk* const> asks, MonoTime now, Send send) {
     if (asks.size() == 1) {
       send(asks);
       return;
     }
-    link(asks);
+    link(asks, now);
     for (const Group& group : groups_) {
       members_.clear();
       for (std::uint32_t i = group.first; i != kNone; i = next_[i]) members_.push_back(asks[i]);
@@ -53,7 +54,7 @@ class Coalescer {
     std::uint32_t size;
   };
 
-  void link(std::span<SharedAsk* const> asks);
+  void link(std::span<SharedAsk* const> asks, MonoTime now);
 
   std::vector<Group> groups_;
   std::vector<std::uint32_t> next_;   // of an ask: the next of its group

@@ -388,11 +388,18 @@ Result<void> Guard::Impl::refund(const Decision& decision) {
                          .receipt = report.charge.receipt};
   }
   if (count == 0) return {};
-  if (!carry_out({counters.data(), count})) {
-    return Error{ErrorCode::unavailable,
-                 "refund: the store could not decide; nothing was given back"};
+  switch (carry_out({counters.data(), count})) {
+    case Carried::yes:
+      return {};
+    case Carried::no:
+      return Error{ErrorCode::unavailable,
+                   "refund: the store cannot be asked; nothing was given back"};
+    case Carried::perhaps:
+      break;
   }
-  return {};
+  return Error{ErrorCode::unavailable,
+               "refund: the store did not answer in time, and may have given it back; refunding it "
+               "again may give it back twice"};
 }
 
 Result<void> Guard::Impl::reset(std::string_view name, const guard::Values& values) {
@@ -409,10 +416,17 @@ Result<void> Guard::Impl::reset(std::string_view name, const guard::Values& valu
                  "reset: a strict rule of route '" + std::string(name) + "' lacks a value"};
   }
   for (std::size_t i = 0; i < plan.count; ++i) plan.counters[i].op = store::Op::reset;
-  if (plan.count > 0 && !carry_out(plan.asked())) {
-    return Error{ErrorCode::unavailable, "reset: the store could not decide; nothing was reset"};
+  switch (plan.count > 0 ? carry_out(plan.asked()) : Carried::yes) {
+    case Carried::yes:
+      return {};
+    case Carried::no:
+      return Error{ErrorCode::unavailable, "reset: the store cannot be asked; nothing was reset"};
+    case Carried::perhaps:
+      break;
   }
-  return {};
+  return Error{ErrorCode::unavailable,
+               "reset: the store did not answer in time, and may have reset it; it may be reset "
+               "again"};
 }
 
 Result<void> Guard::Impl::reload(Policy policy) {

@@ -93,7 +93,12 @@ class Guard::Impl {
   Decision decide_shared(PolicyRef policy, const guard::BoundRoute& route,
                          const guard::Values& values, CheckOptions options) noexcept;
   // Carries out refunds and resets; true where the store did.
-  bool carry_out(std::span<const store::Counter> counters) noexcept;
+  enum class Carried : std::uint8_t {
+    yes,
+    no,
+    perhaps,  // the store was asked, and did not say
+  };
+  Carried carry_out(std::span<const store::Counter> counters) noexcept;
   void count_shadows(const guard::Plan& plan, std::span<const store::Finding> findings) noexcept;
   void by_policy(const guard::Plan& plan, Decision& decision) noexcept;
   void tell(const Decision& decision, render::Metrics::RouteSlot route,

@@ -142,6 +142,10 @@ bool ShardDriver::begin(SharedAsk& ask) noexcept {
 
 void ShardDriver::decide_without(SharedAsk& ask) noexcept {
   const Moment now = moment();
+  if (const auto own = ask.decided_by_itself()) {
+    ask.decided(own->verdict, now.store);
+    return;
+  }
   ask.decided(ladder_.without(ask.request, now, ask.findings()), now.store);
 }
 
@@ -248,7 +252,8 @@ void ShardDriver::send(SharedAsk& ask, bool asking) {
 
 void ShardDriver::send_together(std::span<SharedAsk* const> asks) {
   if (asks.empty()) return;
-  coalescer_.gather(asks, [this](std::span<SharedAsk* const> alike) { send_as_one(alike); });
+  coalescer_.gather(asks, clock_.mono(),
+                    [this](std::span<SharedAsk* const> alike) { send_as_one(alike); });
 }
 
 void ShardDriver::send_as_one(std::span<SharedAsk* const> asks, bool asking) {
@@ -372,14 +377,17 @@ void ShardDriver::answered_together(Flight& flight, std::span<SharedAsk* const> 
     }
   }
   InTurn turn(each, answer);
-  for (SharedAsk* ask : asks) {
+  for (SharedAsk* ask : asks) turn.next(ask->findings());
+  // One after the other, so that nobody is held while another's callback runs. The first comes
+  // last: the keys of them all are its own.
+  for (SharedAsk* ask : asks.subspan(1)) {
     if (const auto own = ask->decided_by_itself()) note_decided(flight, *ask, *own);
-  }
-  if (answer.allowed) take_back(flight, flight.counters, answer);
-  for (SharedAsk* ask : asks) {
-    turn.next(ask->findings());
     ask->decided(by_store(answer.allowed), answer.store_now);
   }
+  SharedAsk& first = *asks.front();
+  if (const auto own = first.decided_by_itself()) note_decided(flight, first, *own);
+  if (answer.allowed) take_back(flight, flight.counters, answer);
+  first.decided(by_store(answer.allowed), answer.store_now);
 }
 
 void ShardDriver::unanswered(Flight& flight, SharedAsk& ask, const redis::Answer& answer) {
@@ -395,8 +403,8 @@ void ShardDriver::unanswered(Flight& flight, SharedAsk& ask, const redis::Answer
   }
   const Moment now = moment();
   const std::optional<SharedAsk::OwnDecision> own = ask.decided_by_itself();
-  const LadderVerdict verdict =
-      own ? own->verdict : ladder_.without(ask.request, now, ask.findings());
+  LadderVerdict verdict = own ? own->verdict : ladder_.without(ask.request, now, ask.findings());
+  verdict.was_sent = answer.error != &redis::row_of(redis::LocalFault::not_connected);
   if (answer.reply_may_follow) {
     note_decided(flight, ask, own ? *own : SharedAsk::OwnDecision{verdict, ask.findings()});
   }

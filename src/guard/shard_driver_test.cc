@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -66,8 +67,14 @@ class Rig : private ShardDriver::Host {
     void decided(const ladder::LadderVerdict& with, Instant) noexcept override {
       verdict = with;
       at = rig->loop.mono();
+      if (on_decided) on_decided();
     }
-    std::optional<OwnDecision> decided_by_itself() noexcept override { return left; }
+    std::optional<OwnDecision> decided_by_itself() noexcept override {
+      held = true;
+      return left;
+    }
+    bool held = false;  // its caller cannot leave any more
+    std::function<void()> on_decided;
     Rig* rig = nullptr;
     Counter counter;
     std::optional<ladder::LadderVerdict> verdict;
@@ -400,6 +407,37 @@ TEST(ShardDriver, ALateChargeOfSeveralIsSettledForEach) {
     EXPECT_EQ(rig.driver.ladder().known().owed_units(rig.driver.moment().store), 0U);
     EXPECT_EQ(rig.remaining(), 6U) << static_cast<int>(algorithm);
   }
+}
+
+// What a caller does when it is answered may take its time; the others may still leave meanwhile.
+TEST(ShardDriver, OfSeveralNoneIsHeldWhileAnotherIsBeingTold) {
+  const Rule rule(Algorithm::gcra, 10, 1h);
+  Rig rig(FailurePolicy::closed, rule);
+  const auto asks = rig.ask_together({1, 1, 1, 1});
+  int told = 0;
+  for (Rig::Asked* ask : asks) {
+    ask->on_decided = [&asks, &told] {
+      ++told;
+      for (const Rig::Asked* other : asks) EXPECT_EQ(other->held, other->verdict.has_value());
+    };
+  }
+  rig.loop.run_for(10ms);
+  EXPECT_EQ(told, 4);
+}
+
+// One of them has no time left, and takes nobody with it.
+TEST(ShardDriver, WhoseTimeHasComeGoesByItself) {
+  const Rule rule(Algorithm::gcra, 10, 1h);
+  Rig rig(FailurePolicy::closed, rule);
+  Rig::Asked& in_time = rig.prepared(1);
+  Rig::Asked& too_late = rig.prepared(1);
+  in_time.answer_by = rig.loop.mono() + 900us;
+  too_late.answer_by = rig.loop.mono();
+  std::vector<SharedAsk*> sent{&too_late, &in_time};
+  rig.driver.send_together(sent);
+  rig.loop.run_for(kDeadline);
+  EXPECT_EQ(in_time.verdict->rung, Rung::store);
+  EXPECT_EQ(too_late.verdict->verdict, Verdict::refused);
 }
 
 TEST(ShardDriver, OfSeveralWhatNobodyTookIsGivenBack) {

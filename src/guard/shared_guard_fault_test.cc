@@ -116,6 +116,64 @@ TEST_F(SharedGuard, ManyThreadsAreAdmittedExactly) {
   EXPECT_EQ(allowed, 10);
 }
 
+TEST_F(SharedGuard, ARefundOrResetThatWasNotHeardOfIsNotSaidToBeUndone) {
+  Guard guard = open("200ms");
+  const Decision charged = guard.check("login", {{"user", "back"}});
+  ASSERT_EQ(charged.rung, Rung::store);
+  server_.pause();
+  const Result<void> refund = guard.refund(charged);
+  ASSERT_FALSE(refund);
+  EXPECT_NE(refund.error().message.find("may have given it back"), std::string::npos);
+  const Result<void> reset = guard.reset("login", {{"user", "back"}});
+  ASSERT_FALSE(reset);
+  server_.resume();
+  server_.kill();
+  const auto give_up = std::chrono::steady_clock::now() + kPatience;
+  while (guard.check("login", {{"user", "x"}}).rung == Rung::store &&
+         std::chrono::steady_clock::now() < give_up) {
+  }
+  const Result<void> nothing = guard.refund(charged);
+  ASSERT_FALSE(nothing);
+  EXPECT_NE(nothing.error().message.find("nothing was given back"), std::string::npos)
+      << nothing.error().message;
+}
+
+// In a callback, which runs in the store's thread: nobody would answer while it waited.
+TEST_F(SharedGuard, ACheckWithinACallbackIsDecidedAtOnceWithoutTheStore) {
+  Guard guard = open("5s");
+  std::promise<std::pair<Decision, milliseconds>> nested;
+  guard.check_async("search", {{"user", "outer"}}, {}, [&](const Decision&) {
+    const auto begun = std::chrono::steady_clock::now();
+    Decision inner = guard.check("login", {{"user", "inner"}});
+    nested.set_value({std::move(inner), std::chrono::duration_cast<milliseconds>(
+                                            std::chrono::steady_clock::now() - begun)});
+  });
+  const auto [inner, took] = nested.get_future().get();
+  EXPECT_EQ(inner.verdict, Verdict::refused);
+  EXPECT_LT(took, seconds(4));
+}
+
+// Whoever asks again when it is answered, while the Guard ends, is answered too.
+TEST_F(SharedGuard, EveryCallbackComesWhileTheGuardEnds) {
+  std::atomic<int> asked{0};
+  std::atomic<int> answered{0};
+  {
+    Guard guard = open("5s");
+    ASSERT_TRUE(until_rung(guard, "search", "u", Rung::store));
+    server_.pause();
+    for (int i = 0; i < 50; ++i) {
+      ++asked;
+      guard.check_async("search", {{"user", std::to_string(i)}}, {}, [&](const Decision&) {
+        ++answered;
+        ++asked;
+        guard.check_async("login", {{"user", "again"}}, {}, [&](const Decision&) { ++answered; });
+      });
+    }
+  }
+  EXPECT_EQ(asked, 100);
+  EXPECT_EQ(answered, 100);
+}
+
 TEST_F(SharedGuard, AHungStoreIsAnsweredByPolicyWithinTheDeadlineAndComesBack) {
   Guard guard = open();
   ASSERT_TRUE(guard.check("login", {{"user", "u"}}).allowed());

@@ -242,6 +242,12 @@ Decision Guard::Impl::decide_shared(PolicyRef policy, const guard::BoundRoute& r
     return decision;
   }
   job->prepare();
+  if (shared_->in_its_thread()) {
+    // Nobody would answer while it waits.
+    const std::span<store::Finding> findings = job->findings();
+    const ladder::LadderVerdict verdict = shared_->decide_without(job->request, findings);
+    return job->word(verdict, shared_->moment().store, findings);
+  }
   job->hold(job);
   shared_->decide(*job);
   const bool came =
@@ -279,11 +285,12 @@ void Guard::Impl::decide_async(PolicyRef policy, const guard::BoundRoute& route,
   shared_->decide(*job.release());
 }
 
-bool Guard::Impl::carry_out(std::span<const store::Counter> counters) noexcept {
+Guard::Impl::Carried Guard::Impl::carry_out(std::span<const store::Counter> counters) noexcept {
   if (!shared_) {
     std::array<store::Finding, store::kMaxCounters> findings;
-    return store_->decide(counters, clock_->now(), {findings.data(), counters.size()}).outcome !=
-           store::LocalOutcome::unavailable;
+    const auto outcome =
+        store_->decide(counters, clock_->now(), {findings.data(), counters.size()}).outcome;
+    return outcome == store::LocalOutcome::unavailable ? Carried::no : Carried::yes;
   }
   class Errand : public guard::SharedAsk {
    public:
@@ -302,9 +309,14 @@ bool Guard::Impl::carry_out(std::span<const store::Counter> counters) noexcept {
   errand->loaded_at = current_.read()->loaded_at();
   errand->hold(errand);
   shared_->decide(*errand);
-  return errand->wait_until(errand->answer_by + kStuckAfter, [](std::span<store::Finding>) {
-    return ladder::LadderVerdict{};
-  }) && errand->verdict().rung == Rung::store;
+  if (shared_->in_its_thread()) return Carried::perhaps;  // nobody would answer while it waits
+  const bool came =
+      errand->wait_until(errand->answer_by + kStuckAfter,
+                         [](std::span<store::Finding>) { return ladder::LadderVerdict{}; });
+  if (!came) return Carried::perhaps;
+  const ladder::LadderVerdict& verdict = errand->verdict();
+  if (verdict.rung == Rung::store) return Carried::yes;
+  return verdict.was_sent ? Carried::perhaps : Carried::no;
 }
 
 void Guard::Impl::check_async(std::string_view name, const guard::Values& values,

@@ -196,6 +196,9 @@ class ThreadedStore final : public SharedStore {
     return driver_.not_recorded(request, findings, served);
   }
 
+  bool in_its_thread() const noexcept override {
+    return std::this_thread::get_id() == thread_.get_id();
+  }
   Moment moment() const noexcept override { return driver_.moment(); }
   Nanos deadline() const noexcept override {
     return fallback_ ? driver_.deadline() + fallback_->driver().deadline() : driver_.deadline();
@@ -225,7 +228,7 @@ class ThreadedStore final : public SharedStore {
   bool queue(SharedAsk& ask, ShardDriver& driver) noexcept {
     {
       std::lock_guard lock(intake_mutex_);
-      if (intake_.size() >= kMaxQueued) return false;
+      if (closed_ || intake_.size() >= kMaxQueued) return false;
       intake_.push_back({&ask, &driver});
       if (std::exchange(woken_, true)) return true;
     }
@@ -273,7 +276,16 @@ class ThreadedStore final : public SharedStore {
       take_in();
       fallback_->stop();
     }
+    // Who was answered may have asked again. Drivers that are stopped answer at once.
+    while (!close_intake()) take_in();
     io_.stop();  // timers that are still armed must not keep us here
+  }
+
+  // Whether nothing waits any more: then nothing is taken in any more either.
+  bool close_intake() {
+    std::lock_guard lock(intake_mutex_);
+    closed_ = intake_.empty();
+    return closed_;
   }
 
   render::Metrics& metrics_;
@@ -282,6 +294,7 @@ class ThreadedStore final : public SharedStore {
   std::mutex intake_mutex_;
   std::vector<Queued> intake_;
   bool woken_ = false;
+  bool closed_ = false;
 
   std::mutex ready_mutex_;
   std::condition_variable ready_changed_;

@@ -164,12 +164,15 @@ void SplitAsk::finish_if_decided() noexcept {
 LadderVerdict SplitAsk::join() noexcept {
   JoinedVerdict joined;
   bool brake = false;
+  bool sent = false;
   for (const auto& part : parts_) {
     if (!part->answered) continue;
     joined.add(part->verdict);
+    sent |= part->verdict.rung == Rung::store || part->verdict.was_sent;
     brake |= braked(part->verdict);
   }
   LadderVerdict verdict = joined.verdict();
+  verdict.was_sent = sent && verdict.rung != Rung::store;
   if (verdict.verdict == Verdict::allowed && brake) {
     const Instant now = owners_.owner(parts_.front()->slot).moment().store;
     (void)ladder::ShardLadder::under_ceiling(whole_.request, now, verdict);

@@ -349,6 +349,8 @@ void KnownTable::unspend(std::span<const Share> shares, Instant store_now,
       entry->local =
           limit::refund(entry->part_numbers, entry->local, store_now, counter.cost, receipt).next;
     }
+    // Of a window that is over nothing is owed any more; what is owed now is others'.
+    if (entry->owed.window != Instant{} && entry->owed.window != receipt) continue;
     (void)entry->disown(*counter.numbers, counter.cost);
   }
 }

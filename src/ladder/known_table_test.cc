@@ -160,6 +160,18 @@ TEST(KnownTable, UnspendGivesBackWhatWasJustSpent) {
   EXPECT_EQ(worker.table().owed(worker.counter(1), at(seconds(1)))->units, 4U);
 }
 
+TEST(KnownTable, UnspendInTheNextWindowLeavesWhatIsOwedOfThat) {
+  Worker worker(numbers(Algorithm::fixed_window, 4), 0, 1);
+  const Counter asked = worker.counter(1, 3);
+  const std::array share{KnownTable::Share{&asked, worker.place(), worker.part()}};
+  std::array<store::Finding, 1> findings;
+  ASSERT_EQ(worker.table().spend(share, at(seconds(1)), *worker.part(), findings), Spent::admitted);
+  const auto next_window = std::chrono::hours(2);
+  ASSERT_EQ(worker.admitted(2, next_window), 2);
+  worker.table().unspend(share, at(next_window), findings);
+  EXPECT_EQ(worker.table().owed(worker.counter(1), at(next_window))->units, 2U);
+}
+
 TEST(KnownTable, OwesARunningTotalUntilTheStoreWasTold) {
   Worker worker(numbers(Algorithm::fixed_window, 100), 0, 2);
   EXPECT_FALSE(worker.table().owed(worker.counter(1), at({})));

@@ -13,7 +13,7 @@ using store::Finding;
 namespace {
 
 bool blocks(const Counter& counter) {
-  return counter.numbers->limit == 0 && !counter.shadow;
+  return counter.op == store::Op::take && counter.numbers->limit == 0 && !counter.shadow;
 }
 
 Nanos longest_wait(std::span<const Counter> counters, std::span<const Finding> findings) {

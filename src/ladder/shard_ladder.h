@@ -44,6 +44,7 @@ struct LadderVerdict {
   // Metered usage that must be durable before anybody is told; not_recorded() where it cannot be.
   bool record = false;
   std::uint64_t overspent = 0;  // bit i: counters[i] was served beyond this worker's part
+  bool was_sent = false;  // decided without the store, which may have carried it out all the same
 };
 
 // The clocks of one moment: the store's as well as it is known here, and the monotonic one.

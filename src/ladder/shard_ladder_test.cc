@@ -180,6 +180,16 @@ TEST_F(ShardLadderTest, ARefusalSaysWhenToComeBackAlsoBeforeTheBreakerOpens) {
   EXPECT_GT(*later.retry_after, Nanos(0));
 }
 
+TEST_F(ShardLadderTest, ABlockIsOfWhatIsTakenAndOfNothingElse) {
+  const Numbers zero = numbers(0);
+  for (const store::Op op : {store::Op::refund, store::Op::reset}) {
+    const std::array counters{Counter{.numbers = &zero, .identity = 2, .digest = {2, 2}, .op = op}};
+    LadderVerdict verdict;
+    EXPECT_EQ(ladder_.begin(request(counters, FailurePolicy::closed), now(), findings_, verdict),
+              ShardLadder::Begin::ask);
+  }
+}
+
 TEST_F(ShardLadderTest, ABlockHoldsInEveryMode) {
   const Numbers zero = numbers(0);
   const std::array counters{Counter{.numbers = &zero, .identity = 2, .digest = {2, 2}}};

@@ -14,6 +14,7 @@ Policy policy_on(std::uint16_t port, const PolicyOptions& options) {
   const std::string url =
       options.url.empty() ? "redis://127.0.0.1:" + std::to_string(port) : options.url;
   const std::string text = "store:\n  url: " + url + "\n  deadline: " + options.deadline +
+                           "\n  connect_timeout: 2s"  // a busy machine is no fault
                            "\n  workers: {of: 2, index: 0}\n"
                            "  breaker: {cooldown: 50ms, max_cooldown: 200ms}\n"
                            "  recovery: {steps: 2, step: 20ms}\n" +
