@@ -243,9 +243,10 @@ Decision Guard::Impl::decide_shared(PolicyRef policy, const guard::BoundRoute& r
   }
   job->prepare();
   if (shared_->in_its_thread()) {
-    // Nobody would answer while it waits.
+    // Nobody would answer while it waits; and what has to be recorded first would be waited for.
     const std::span<store::Finding> findings = job->findings();
-    const ladder::LadderVerdict verdict = shared_->decide_without(job->request, findings);
+    ladder::LadderVerdict verdict = shared_->decide_without(job->request, findings);
+    if (job->must_record(verdict)) verdict = {.rung = Rung::journal, .retry_after = {}};
     return job->word(verdict, shared_->moment().store, findings);
   }
   job->hold(job);

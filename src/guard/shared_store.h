@@ -53,6 +53,7 @@ class SharedStore {
   virtual ladder::LadderVerdict not_recorded(const ladder::LadderRequest& request,
                                              std::span<store::Finding> findings,
                                              const ladder::LadderVerdict& served) noexcept = 0;
+
   // Whether the caller is in the thread that answers asks, and so must not wait for one.
   virtual bool in_its_thread() const noexcept = 0;
 
