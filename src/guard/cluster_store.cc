@@ -55,11 +55,17 @@ class ClusterStore final : public SharedStore {
 
   ~ClusterStore() override {
     metrics_.remove_source(source_);
+    close();
+  }
+
+  void close() noexcept override {
     if (!thread_.joinable()) return;
     asio::post(io_, [this] {
       take_in();
       shards_.leave([this] {
         shards_.stop();
+        // Who was answered may have asked again. Drivers that are stopped answer at once.
+        while (!close_intake()) take_in();
         io_.stop();  // timers that are still armed must not keep us here
       });
     });
@@ -194,11 +200,17 @@ class ClusterStore final : public SharedStore {
       return counter.numbers->limit == 0 && !counter.shadow;
     });
   }
+  // Whether nothing waits any more: then nothing is taken in any more either.
+  bool close_intake() {
+    std::lock_guard lock(intake_mutex_);
+    closed_ = intake_.empty();
+    return closed_;
+  }
   // False: there is no room. Else the store's thread sends it.
   bool queue(const Queued& queued) noexcept {
     {
       std::lock_guard lock(intake_mutex_);
-      if (intake_.size() >= kMaxQueued) return false;
+      if (closed_ || intake_.size() >= kMaxQueued) return false;
       intake_.push_back(queued);
       if (std::exchange(woken_, true)) return true;
     }
@@ -271,6 +283,7 @@ class ClusterStore final : public SharedStore {
   std::mutex intake_mutex_;
   std::vector<Queued> intake_;
   bool woken_ = false;
+  bool closed_ = false;
 
   std::mutex ready_mutex_;
   std::condition_variable ready_changed_;

@@ -148,6 +148,7 @@ Guard::Impl::Impl(Policy policy, const GuardOptions& options, Stores stores)
 // The store decides what is still asked, which may hand the journal usage; the journal then writes
 // what it has, and whoever waits for it hears.
 Guard::Impl::~Impl() {
+  if (shared_) shared_->close();  // callbacks that ask again find it here
   shared_.reset();
   usage_.reset();
 }

@@ -115,14 +115,17 @@ class ThreadedStore final : public SharedStore {
 
   ~ThreadedStore() override {
     metrics_.remove_source(source_);
-    if (thread_.joinable()) {
-      asio::post(io_, [this] {
-        stopping_ = true;
-        take_in();
-        if (!driver_.leave([this] { asio::post(io_, [this] { finish(); }); })) finish();
-      });
-      thread_.join();
-    }
+    close();
+  }
+
+  void close() noexcept override {
+    if (!thread_.joinable()) return;
+    asio::post(io_, [this] {
+      stopping_ = true;
+      take_in();
+      if (!driver_.leave([this] { asio::post(io_, [this] { finish(); }); })) finish();
+    });
+    thread_.join();
   }
 
   // Asked while the first one cannot be. Before start().

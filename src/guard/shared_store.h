@@ -40,6 +40,9 @@ class SharedStore {
                                                    render::Metrics& metrics, Observer* observer,
                                                    FleetRole role);
   virtual ~SharedStore() = default;
+  // Ends its thread, and decides whatever waits; what is asked from then on is decided without the
+  // server. Comes before the end of it, so that callbacks may still ask.
+  virtual void close() noexcept = 0;
 
   // Decides; see SharedAsk.
   virtual void decide(SharedAsk& ask) noexcept = 0;

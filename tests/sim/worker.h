@@ -28,6 +28,7 @@ class SimStore final : public guard::SharedStore, private guard::ShardDriver::Ho
                                        std::span<store::Finding> findings) noexcept override {
     return driver_.without(request, findings);
   }
+  void close() noexcept override {}
   bool in_its_thread() const noexcept override { return false; }
   ladder::LadderVerdict not_recorded(const ladder::LadderRequest& request,
                                      std::span<store::Finding> findings,
