@@ -24,11 +24,11 @@ enum class Verdict : std::uint8_t {
 
 // Who decided.
 enum class Rung : std::uint8_t {
-  store,    // the store, exactly
-  known,    // a denial the store told us that still holds
-  share,    // this worker's part of the limit, while the store is away
-  policy,   // the route's failure policy or ceiling
-  journal,  // served now, recorded durably, settled later
+  store,     // the store, exactly
+  known,     // a denial the store told us that still holds
+  share,     // this worker's part of the limit, while the store is away
+  policy,    // the route's failure policy or ceiling
+  journal,   // served now, recorded durably, settled later
   fallback,  // the second store that the policy names, while the first cannot be asked
 };
 

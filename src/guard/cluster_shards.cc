@@ -196,7 +196,10 @@ void ClusterShards::on_map(const redis::SlotMap& map) {
     Shard& shard = places[i] ? *shards_[*places[i]] : make_shard();
     of.push_back(&shard);
     take_over(shard, map.masters[i]);
-    shown.push_back({&shard.driver(), shard.who.address, map.masters[i].slots});
+    // The first of all is nobody's.
+    const std::size_t number = (places[i] ? *places[i] : shards_.size() - 1) - 1;
+    shown.push_back(
+        {std::to_string(number), &shard.driver(), shard.who.address, map.masters[i].slots});
   }
   for (std::size_t slot = 0; slot < redis::kSlots; ++slot) {
     const std::uint16_t place = map.owner[slot];
@@ -209,7 +212,7 @@ void ClusterShards::on_map(const redis::SlotMap& map) {
   nobody_->wire->explain(redis::LocalFault::no_master, "some slots have no master");
   if (!whole) {
     start_shard(*nobody_);
-    shown.push_back({&nobody_->driver(), {}, 0});
+    shown.push_back({"none", &nobody_->driver(), {}, 0});
   }
   shown_.publish(std::make_unique<const std::vector<Shown>>(std::move(shown)));
   if (changed_) changed_();

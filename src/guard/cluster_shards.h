@@ -75,6 +75,7 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
   };
   // What is shown of a shard that decides for some slots.
   struct Shown {
+    std::string name;  // its own for as long as this process runs, whoever is its master
     const ShardDriver* driver = nullptr;
     store::redis::HostPort address;  // no host: nobody is there
     std::uint32_t slots = 0;

@@ -164,7 +164,7 @@ class ClusterStore final : public SharedStore {
       const ClusterShards::Shown& one = (*shown)[i];
       const breaker::ProbeState state = one.driver->ladder().breaker().state();
       if (state == breaker::ProbeState::open || worst == breaker::ProbeState::closed) worst = state;
-      shards += (i == 0 ? "" : ",") + std::string("{\"shard\":\"") + std::to_string(i) + "\"";
+      shards += (i == 0 ? "" : ",") + std::string("{\"shard\":\"") + one.name + "\"";
       if (!one.address.host.empty()) {
         shards += ",\"address\":";
         render::append_json_string(shards, one.address.text());
@@ -235,12 +235,8 @@ class ClusterStore final : public SharedStore {
 
   void write_metrics(render::Exposition& out) const {
     const auto shown = shards_.shown();
-    std::vector<std::string> names;
     std::vector<ShardView> views;
-    for (std::size_t i = 0; i < shown->size(); ++i) names.push_back(std::to_string(i));
-    for (std::size_t i = 0; i < shown->size(); ++i) {
-      views.push_back((*shown)[i].driver->view(names[i]));
-    }
+    for (const ClusterShards::Shown& one : *shown) views.push_back(one.driver->view(one.name));
     write_shards(views, out);
   }
 

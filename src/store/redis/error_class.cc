@@ -20,7 +20,7 @@ constexpr ErrorRow kReplies[] = {
     {"LOADING", unavailable, policy, true, "reading its data set after a start"},
     {"MASTERDOWN", unavailable, policy, true, "a replica that lost its primary"},
     {"CLUSTERDOWN", unavailable, policy, true, "the cluster cannot serve the slot"},
-    {"TRYAGAIN", unavailable, policy, true, "the slot is half moved, also when asked again"},
+    {"TRYAGAIN", unavailable, policy, false, "the slot is half moved, also when asked again"},
     {"BUSY", unavailable, policy, true, "a foreign script runs; it is not ours to kill"},
     {"OOM", unavailable, policy, true, "maxmemory reached and nothing may be evicted"},
     {"MISCONF", unavailable, policy, true, "refuses writes because it cannot persist"},

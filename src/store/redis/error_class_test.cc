@@ -32,7 +32,7 @@ TEST(ErrorClass, KnowsEveryReplyOfTheTable) {
       {"MASTERDOWN Link with MASTER is down", ErrorClass::unavailable, ErrorAction::policy, true},
       {"CLUSTERDOWN Hash slot not served", ErrorClass::unavailable, ErrorAction::policy, true},
       {"TRYAGAIN Multiple keys request during rehashing of slot", ErrorClass::unavailable,
-       ErrorAction::policy, true},
+       ErrorAction::policy, false},
       {"BUSY Redis is busy running a script.", ErrorClass::unavailable, ErrorAction::policy, true},
       {"OOM command not allowed when used memory > 'maxmemory'.", ErrorClass::unavailable,
        ErrorAction::policy, true},

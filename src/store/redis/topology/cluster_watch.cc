@@ -125,7 +125,8 @@ void ClusterWatch::believe() {
   for (const Scout& scout : scouts_) {
     if (!scout.map) continue;
     const auto rank = [&](const Scout& of) {
-      return std::tuple(of.health.epoch, of.health.ok, &of == guide_);
+      // One that is cut off may count epochs by itself, and says that its cluster has failed.
+      return std::tuple(of.health.ok, of.health.epoch, &of == guide_);
     };
     if (best == nullptr || rank(scout) > rank(*best)) best = &scout;
   }
