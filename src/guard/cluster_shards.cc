@@ -54,8 +54,8 @@ ClusterShards::ClusterShards(asio::io_context& io, Options options, Clock& clock
           clock, *this) {
   nobody_ = &make_shard();
   for (auto& owner : owners_) owner.store(&nobody_->driver(), std::memory_order_relaxed);
-  shown_.publish(
-      std::make_unique<const std::vector<Shown>>(std::vector<Shown>{{&nobody_->driver(), {}, 0}}));
+  shown_.publish(std::make_unique<const std::vector<Shown>>(
+      std::vector<Shown>{{"none", &nobody_->driver(), {}, 0}}));
 }
 
 ClusterShards::~ClusterShards() = default;

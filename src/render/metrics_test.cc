@@ -201,8 +201,8 @@ TEST(Metrics, ArePassedByPromtool) {
   Metrics metrics;
   const auto slot = metrics.route_slot("a.b:c|d#e \"q\" \\ \nx\ry \xff");
   for (const Verdict verdict : {Verdict::allowed, Verdict::limited, Verdict::refused}) {
-    for (const Rung rung : {Rung::store, Rung::known, Rung::share, Rung::policy, Rung::journal,
-                          Rung::fallback}) {
+    for (const Rung rung :
+         {Rung::store, Rung::known, Rung::share, Rung::policy, Rung::journal, Rung::fallback}) {
       metrics.record(slot, verdict, rung, 3us);
       metrics.record(Metrics::kNoRoute, verdict, rung);
     }
