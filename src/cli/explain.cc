@@ -30,9 +30,10 @@ std::optional<std::string> read(const ExplainCommand& command, ladder::ExplainOp
   if (!command.request.empty() && command.json) return "--request is answered in words alone";
   if (!command.outage.empty()) {
     options.outage = policy::parse_duration(command.outage);
-    if (!options.outage || *options.outage <= Nanos::zero()) {
+    if (!options.outage || *options.outage <= Nanos::zero() ||
+        *options.outage > ladder::kLongestOutage) {
       return "--outage is '" + command.outage + "'; it must be " +
-             std::string(policy::kDurationForm) + ", and above 0";
+             std::string(policy::kDurationForm) + ", above 0 and at most 365d";
     }
   }
   if (!command.offered.empty()) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,6 +18,9 @@ namespace weir::ladder {
 enum class StoreState : std::uint8_t { answers, slow, away, returning };
 
 std::string_view to_string(StoreState state);
+
+// Of the outages that are worked out; a longer one is no outage.
+inline constexpr Nanos kLongestOutage = std::chrono::hours(24 * 365);
 
 struct ExplainOptions {
   std::string_view route;          // or domain, breaker, limit; empty: all of them

@@ -51,6 +51,12 @@ Journal::~Journal() {
   changed_.notify_all();
   committed_.notify_all();
   thread_.join();
+  // Nobody was told that these are recorded, but somebody has to hear that they are not.
+  if (const std::size_t lost = queue_.events.size(); lost > 0 && options_.changed) {
+    options_.changed(false, options_.folder + ": " + std::to_string(lost) +
+                                " events were never recorded, and end with this process" +
+                                (failure_ ? ": " + failure_->message : std::string()));
+  }
 }
 
 // Under the lock: whether what is queued may stay.

@@ -206,6 +206,27 @@ TEST_F(JournalOnDisk, TreatsForeignBytesAsDamageAndComesBackOnceTheyAreGone) {
   EXPECT_EQ(recorded(file()), (std::map<std::uint64_t, int>{{2, 1}, {3, 1}}));
 }
 
+TEST_F(JournalOnDisk, SaysWhatItCouldNotRecordBeforeItsEnd) {
+  {
+    std::FILE* foreign = std::fopen(file().path.c_str(), "w");
+    ASSERT_NE(foreign, nullptr);
+    for (int i = 0; i < 1'000; ++i) std::fputs("this is no journal of anything\n", foreign);
+    std::fclose(foreign);
+  }
+  std::string last;
+  {
+    Journal::Options told = options();
+    told.retry = std::chrono::milliseconds(1);
+    told.changed = [&](bool works, std::string_view why) {
+      if (!works) last = why;
+    };
+    const auto journal = open(told);
+    const UsageEvent event = event_of(7);
+    EXPECT_TRUE(journal->follow({&event, 1}));
+  }
+  EXPECT_NE(last.find("1 events were never recorded"), std::string::npos) << last;
+}
+
 TEST_F(JournalOnDisk, WaitsForAnotherProgramsLockNoLongerThanItsCallersMay) {
   Journal::Options quick = options();
   quick.retry = std::chrono::milliseconds(1);

@@ -196,7 +196,12 @@ TEST_F(CommandLine, AnswersAsTheTableSays) {
        2,
        "",
        "weir: --outage is '11'; it must be a whole number with a unit: ns, us, ms, s, m "
-       "(minutes), h or d, and above 0\n"},
+       "(minutes), h or d, above 0 and at most 365d\n"},
+      {{"explain", "weir.yaml", "--outage", "9223372036s"},
+       2,
+       "",
+       "weir: --outage is '9223372036s'; it must be a whole number with a unit: ns, us, ms, s, m "
+       "(minutes), h or d, above 0 and at most 365d\n"},
       {{"completion", "tcsh"},
        2,
        "",

@@ -37,8 +37,9 @@ std::string_view read(const http::Request& request, Question& question) {
       }
     } else if (name == "outage") {
       question.options.outage = policy::parse_duration(value);
-      if (!question.options.outage || *question.options.outage <= Nanos::zero()) {
-        return "outage must be a length of time above 0, with its unit: 11s, 2m.";
+      if (!question.options.outage || *question.options.outage <= Nanos::zero() ||
+          *question.options.outage > ladder::kLongestOutage) {
+        return "outage must be a length of time above 0 and at most 365d, with its unit: 11s, 2m.";
       }
     } else if (name == "format") {
       if (value != "text" && value != "json") return "format must be text or json.";
