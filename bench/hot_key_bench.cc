@@ -48,10 +48,11 @@ class Callers {
                guard::ShardDriver::Options::of(spec(), 1),
                store::redis::KeySpace::make("weir", "").value(), clock_, nullptr, {}),
         asks_(count) {
+    const Instant loaded_at = clock_.now();
     for (Ask& ask : asks_) {
       ask.of = this;
       ask.request = {.counters = {&counter_, 1}, .cost = 1};
-      ask.loaded_at = clock_.now();
+      ask.loaded_at = loaded_at;
     }
     shard_.driver().start();
     const MonoTime give_up = clock_.mono() + 5s;
@@ -126,7 +127,7 @@ class Callers {
   }
 
   const bool together_;
-  SystemClock clock_;
+  Clock& clock_ = Clock::real();
   const store::Counter counter_;
   boost::asio::io_context io_{1};
   guard::HostedShard shard_;

@@ -130,7 +130,8 @@ LadderCost ladder_cost() {
       for (const store::Counter& counter : counters) {
         store::Finding finding;
         ladder::LadderVerdict verdict;
-        asked += ladder.begin({.counters = {&counter, 1}}, now, {&finding, 1}, verdict) ? 1 : 0;
+        asked += ladder.begin({.counters = {&counter, 1}}, now, {&finding, 1}, verdict) ==
+                 ladder::ShardLadder::Begin::ask;
       }
     }
     const auto second = Steady::now();
