@@ -213,8 +213,12 @@ void CommandLine::add_drill() {
   drill_verb->add_option("POLICY", drill.policy, kPolicyHelp)->type_name("");
   drill_verb
       ->add_option("SCENARIO", drill.scenarios,
-                   "Scenarios by name, or files of them; failover-11s where none is named")
+                   "Scenarios by name, all, or files of them; failover-11s where none is named")
       ->type_name("");
+  drill_verb
+      ->add_option("--length", drill.length,
+                   "Percent of the time that each phase takes, 1 s at least; 100 where not given")
+      ->type_name("N");
   drill_verb->add_option("--rate", drill.rate, "Calls a second of each route; 50 where not given")
       ->type_name("N");
   drill_verb->add_option("--clients", drill.clients, "Clients of each route; 12 where not given")

@@ -26,6 +26,7 @@ constexpr std::uint64_t kMostClients = 10'000;
 constexpr std::uint64_t kMostTargetRate = 1'000;
 constexpr const char* kUsualListen = "127.0.0.1:16379";
 constexpr const char* kDefaultScenario = "failover-11s";
+constexpr const char* kAllScenarios = "all";
 
 ExitCode list(Environment& environment, bool json) {
   for (const drill::Scenario& each : drill::shipped_scenarios()) {
@@ -60,9 +61,15 @@ std::optional<std::string> read_number(const char* name, const std::string& give
   return std::nullopt;
 }
 
-std::optional<std::string> read_scenarios(std::vector<std::string> names,
+std::optional<std::string> read_scenarios(const std::vector<std::string>& names,
+                                          const std::string& length,
                                           std::vector<drill::Scenario>& scenarios) {
   for (const std::string& name : names) {
+    if (name == kAllScenarios) {
+      const auto shipped = drill::shipped_scenarios();
+      scenarios.insert(scenarios.end(), shipped.begin(), shipped.end());
+      continue;
+    }
     if (const drill::Scenario* shipped = drill::shipped_scenario(name)) {
       scenarios.push_back(*shipped);
       continue;
@@ -71,6 +78,9 @@ std::optional<std::string> read_scenarios(std::vector<std::string> names,
     if (!loaded) return loaded.error().message;
     scenarios.push_back(std::move(*loaded));
   }
+  std::uint32_t percent = 100;
+  if (auto fault = read_number("--length", length, 100, percent)) return fault;
+  for (drill::Scenario& each : scenarios) each = each.shortened(percent);
   return std::nullopt;
 }
 
@@ -137,7 +147,7 @@ ExitCode drill_policy(Environment& environment, const DrillCommand& command) {
   if (names.empty()) names.emplace_back(kDefaultScenario);
   for (auto fault : {read_number("--rate", command.rate, kMostRate, options.rate),
                      read_number("--clients", command.clients, kMostClients, options.clients),
-                     read_scenarios(names, scenarios)}) {
+                     read_scenarios(names, command.length, scenarios)}) {
     if (fault) return fail(environment, ExitCode::usage, *fault);
   }
   std::error_code fault;
@@ -157,7 +167,7 @@ ExitCode drill_target(Environment& environment, const DrillCommand& command) {
   if (names.empty()) names = {"down", "blackhole"};
   for (auto fault : {read_target(command, options),
                      read_number("--rate", command.rate, kMostTargetRate, options.rate),
-                     read_scenarios(names, scenarios)}) {
+                     read_scenarios(names, command.length, scenarios)}) {
     if (fault) return fail(environment, ExitCode::usage, *fault);
   }
   auto opened = drill::TargetDrill::open(command.proxy_store,

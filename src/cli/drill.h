@@ -10,7 +10,9 @@ namespace weir::cli {
 // `weir drill POLICY [SCENARIO…]`, as written; an empty text leaves the default.
 struct DrillCommand {
   std::string policy;
-  std::vector<std::string> scenarios;  // names of those that ship, or files; none: failover-11s
+  std::vector<std::string>
+      scenarios;       // names of those that ship, `all`, or files; none: failover-11s
+  std::string length;  // percent
   std::string rate;
   std::string clients;
   std::string report;  // directory

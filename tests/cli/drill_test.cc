@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -70,6 +71,66 @@ phases:
   EXPECT_NE(html.find("<h1>Drill: short</h1>"), html.npos);
   EXPECT_NE(html.find("Everything was as expected."), html.npos);
   EXPECT_TRUE(std::filesystem::exists(folder.path() + "/pages/short.json"));
+}
+
+TEST_F(Drill, OfAClusterTheMastersThatDoNotFailStayExact) {
+  folder.write("shards.yaml", R"(
+shards: 3
+phases:
+  - {name: before, for: 1s}
+  - {name: away, for: 2s, store: refuse, reset: true}
+  - {name: after, for: 4s}
+)");
+  const Outcome outcome = drill({"weir.yaml", "shards.yaml", "--clients", "30", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  const auto report = nlohmann::json::parse(outcome.out);
+  const auto& login = report["phases"][1]["routes"][0];
+  EXPECT_GT(login["refused"].get<int>(), 0) << "the master that fails has some of the keys";
+  EXPECT_GT(login["rungs"]["store"].get<int>(), login["refused"].get<int>());
+  int spared = 0;
+  for (const auto& bound : report["bounds"]) {
+    EXPECT_TRUE(bound["held"].get<bool>());
+    if (!bound["spared"].get<bool>()) continue;
+    ++spared;
+    EXPECT_EQ(bound["most"], bound["limit"]);
+  }
+  EXPECT_EQ(spared, 2) << "one for each route";
+  EXPECT_EQ(report["breaker_openings"], 1);
+  EXPECT_THAT(outcome.out, HasSubstr("masters that the faults leave alone"));
+
+  const Outcome elsewhere = drill({"weir.yaml", "shards.yaml", "--store", "redis://127.0.0.1:1"});
+  EXPECT_EQ(elsewhere.exit_code, 2);
+  EXPECT_THAT(elsewhere.err, HasSubstr("changes the server itself"));
+}
+
+TEST_F(Drill, MeasuresHowSoonTheFailureIsNoticed) {
+  std::string policy = kPolicy;
+  policy.replace(policy.find("deadline: 1s"), 12, "deadline: 200ms");
+  folder.write("quick.yaml", policy);
+  folder.write("silent.yaml", R"(
+phases:
+  - {name: before, for: 3s}
+  - {name: silent, for: 3s, store: blackhole}
+  - {name: after, for: 4s}
+)");
+  const Outcome outcome = drill({"quick.yaml", "silent.yaml", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  const auto report = nlohmann::json::parse(outcome.out);
+  const double first = report["first_degraded_ms"];
+  const double opened = report["breaker_opened_after_ms"];
+  // Nobody can know before the deadline of a call that was on its way.
+  EXPECT_GE(first, 100);
+  EXPECT_LE(first, 3'000);
+  EXPECT_GE(opened, 100);
+  EXPECT_LE(opened, 3'000);
+  const auto& rows = report["forecast"];
+  const auto row = [&](const std::string& what) {
+    return *std::find_if(rows.begin(), rows.end(),
+                         [&](const auto& each) { return each["what"] == what; });
+  };
+  EXPECT_GE(row("until the breaker opened")["predicted"].get<int>(), 200);
+  EXPECT_LE(row("until the breaker opened")["predicted"].get<int>(), 300);
+  EXPECT_FALSE(row("until an answer without the store")["bound"].get<bool>());
 }
 
 TEST_F(Drill, EndsInOneWhereItWasNotAsExpected) {
@@ -158,6 +219,8 @@ TEST_F(Drill, SaysWhatItCannotDo) {
   EXPECT_EQ(nowhere.exit_code, 2);
   EXPECT_THAT(nowhere.err, HasSubstr("weir drill --list"));
   EXPECT_THAT(drill({"weir.yaml", "--rate", "0"}).err, HasSubstr("--rate is '0'"));
+  EXPECT_THAT(drill({"weir.yaml", "--length", "101"}).err,
+              HasSubstr("--length is '101'; it must be a whole number from 1 to 100"));
   EXPECT_THAT(drill({"none.yaml", "down"}).err, HasSubstr("none.yaml"));
   const Outcome list = drill({"--list"});
   EXPECT_EQ(list.exit_code, 0);

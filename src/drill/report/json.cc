@@ -72,6 +72,7 @@ Json bounds_json(const DrillReport& report) {
   for (const BoundCheck& check : report.bounds) {
     out.push_back({{"route", check.route},
                    {"rule", check.rule},
+                   {"spared", check.spared},
                    {"admitted", check.admitted},
                    {"limit", check.limit},
                    {"most", check.most ? Json(*check.most) : Json(nullptr)},
@@ -87,7 +88,8 @@ Json forecast_json(const Forecast& forecast) {
     out.push_back({{"what", row.what},
                    {"unit", row.is_time ? "ms" : "calls"},
                    {"predicted", row.predicted ? Json(*row.predicted) : Json(nullptr)},
-                   {"measured", row.measured}});
+                   {"measured", row.measured},
+                   {"bound", row.is_bound}});
   }
   return out;
 }
@@ -131,6 +133,8 @@ std::string to_json(const DrillReport& report) {
   out["phases"] = phases_json(report);
   out["bounds"] = bounds_json(report);
   if (!report.forecast.rows.empty()) out["forecast"] = forecast_json(report.forecast);
+  if (report.first_degraded) out["first_degraded_ms"] = ms(*report.first_degraded);
+  if (report.breaker_opened) out["breaker_opened_after_ms"] = ms(*report.breaker_opened);
   if (report.recovery) out["recovery_ms"] = ms(*report.recovery);
   if (report.breaker_openings) out["breaker_openings"] = *report.breaker_openings;
   if (report.log_lines) out["log_lines"] = *report.log_lines;

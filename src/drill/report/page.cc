@@ -73,6 +73,7 @@ std::string pictures_of(const DrillReport& report) {
     const BoundCheck& check = report.bounds[i];
     out += picture("bound-" + std::to_string(i),
                    check.route + ", " + check.rule +
+                       (check.spared ? ", masters that did not fail" : "") +
                        ": what the busiest key was admitted in its window, by then" +
                        (check.most ? "; the bound is " + std::to_string(*check.most)
                                    : std::string("; nothing bounds it")));
@@ -150,7 +151,8 @@ std::string bounds_of(const DrillReport& report) {
   for (std::size_t i = 0; i < report.bounds.size(); ++i) {
     const BoundCheck& check = report.bounds[i];
     const std::string at = "/bounds/" + std::to_string(i);
-    out += "<tr>" + cell(check.route) + cell(check.rule) +
+    out += "<tr>" + cell(check.route) +
+           cell(check.rule + (check.spared ? ", masters that did not fail" : "")) +
            figure(at + "/admitted", check.admitted) +
            (check.most ? figure(at + "/most", *check.most) : cell("unbounded", true)) +
            figure(at + "/limit", check.limit) + cell(check.held() ? "held" : "BROKEN") + "</tr>";
@@ -162,7 +164,8 @@ std::string forecast_of(const DrillReport& report) {
   if (report.forecast.rows.empty()) return {};
   std::string out =
       "<h2>Predicted, and measured</h2><p class=\"soft\">What weir explain --outage says of these "
-      "faults, at most, beside what was. Times in milliseconds.</p><div "
+      "faults, at most, beside what was; of how soon they are noticed, what to expect. Times in "
+      "milliseconds.</p><div "
       "class=\"wide\"><table><thead><tr><th><th class=\"n\">predicted<th class=\"n\">measured"
       "</tr></thead><tbody>";
   for (std::size_t i = 0; i < report.forecast.rows.size(); ++i) {

@@ -81,7 +81,8 @@ std::string bounds_of(const DrillReport& report) {
     const std::string most = check.most ? std::to_string(*check.most) : "unbounded";
     out += std::string("  ") + (check.held() ? "ok    " : "BROKEN") + "  " +
            padded(check.route, 14) + padded(std::to_string(check.admitted), 6, true) + " of " +
-           most + "  (" + check.rule + "; with the store " + std::to_string(check.limit) + ")\n";
+           most + "  (" + check.rule + (check.spared ? "; masters that did not fail" : "") +
+           "; with the store " + std::to_string(check.limit) + ")\n";
   }
   return out;
 }
@@ -90,7 +91,8 @@ std::string forecast_of(const DrillReport& report) {
   std::string out = "\nwhat explain --outage says, at most, and what was\n";
   for (const Forecast::Row& row : report.forecast.rows) {
     const char* const unit = row.is_time ? " ms" : "";
-    out += std::string("  ") + (row.held() ? "ok    " : "MORE  ") + "  " + padded(row.what, 36) +
+    const char* const held = !row.is_bound ? "      " : row.held() ? "ok    " : "MORE  ";
+    out += std::string("  ") + held + "  " + padded(row.what, 36) +
            padded((row.predicted ? std::to_string(*row.predicted) : "unbounded") + unit, 14, true) +
            padded(std::to_string(row.measured) + unit, 14, true) + "\n";
   }

@@ -67,44 +67,55 @@ bool shared_by_all(const policy::Rule& rule) {
   });
 }
 
+using Keys = std::map<std::uint32_t, std::vector<Admission>>;
+
+// What the busiest key was admitted.
+void fill_in(BoundCheck& check, const Numbers& numbers, Keys& keys, Instant begin, Nanos length) {
+  const std::vector<Admission>* busiest = nullptr;
+  for (auto& [client, calls] : keys) {
+    std::sort(calls.begin(), calls.end(),
+              [](const Admission& a, const Admission& b) { return a.sent < b.sent; });
+    const std::uint64_t admitted = windowed(numbers) ? most_in_own_windows(numbers, calls)
+                                                     : most_in_any_period(numbers, calls);
+    if (busiest == nullptr || admitted > check.admitted) busiest = &calls;
+    check.admitted = std::max(check.admitted, admitted);
+  }
+  if (busiest != nullptr) check.timeline = timeline_of(numbers, *busiest, begin, length);
+}
+
 }  // namespace
 
 std::vector<BoundCheck> check_bounds(const policy::Model& model, const policy::Route& route,
                                      std::span<const Admission> admissions,
-                                     const Scenario& scenario, Instant begin) {
+                                     const Scenario& scenario, Instant begin,
+                                     const Placement* placement) {
   const bool calm = std::all_of(scenario.phases.begin(), scenario.phases.end(),
                                 [](const Phase& phase) { return phase.is_calm(); });
   const std::uint32_t workers = model.store.workers.of.value_or(1);
-  ladder::Exposure exposure{.workers = workers,
-                            .cut_off = calm ? 0U : 1U,
-                            .losses = scenario.losses(),
-                            .ceiling = route.ceiling ? &route.ceiling->numbers : nullptr};
+  const ladder::Exposure struck{.workers = workers,
+                                .cut_off = calm ? 0U : 1U,
+                                .losses = scenario.losses(),
+                                .ceiling = route.ceiling ? &route.ceiling->numbers : nullptr};
+  const ladder::Exposure spared{.workers = workers, .ceiling = struck.ceiling};
   std::vector<BoundCheck> checks;
   for (const policy::Rule& rule : route.rules) {
     if (rule.shadow || route.shadow) continue;
-    std::map<std::uint32_t, std::vector<Admission>> keys;
+    Keys keys[2];
     for (const Admission& each : admissions) {
-      keys[shared_by_all(rule) ? 0 : each.client].push_back(each);
+      const std::uint32_t key = shared_by_all(rule) ? 0 : each.client;
+      keys[placement != nullptr && !placement->is_struck(rule, key) ? 1 : 0][key].push_back(each);
     }
-    BoundCheck check{.route = route.name,
-                     .rule = rule.name,
-                     .admitted = 0,
-                     .limit = ladder::most_in_window(rule.numbers),
-                     .most = ladder::most_admitted(rule.numbers, route.when_store_fails, exposure)};
-    const std::vector<Admission>* busiest = nullptr;
-    for (auto& [client, calls] : keys) {
-      std::sort(calls.begin(), calls.end(),
-                [](const Admission& a, const Admission& b) { return a.sent < b.sent; });
-      const std::uint64_t admitted = windowed(rule.numbers)
-                                         ? most_in_own_windows(rule.numbers, calls)
-                                         : most_in_any_period(rule.numbers, calls);
-      if (busiest == nullptr || admitted > check.admitted) busiest = &calls;
-      check.admitted = std::max(check.admitted, admitted);
+    for (const bool is_spared : {false, true}) {
+      Keys& those = keys[is_spared ? 1 : 0];
+      if (those.empty() && (is_spared || placement != nullptr)) continue;
+      checks.push_back({.route = route.name,
+                        .rule = rule.name,
+                        .spared = is_spared,
+                        .limit = ladder::most_in_window(rule.numbers),
+                        .most = ladder::most_admitted(rule.numbers, route.when_store_fails,
+                                                      is_spared ? spared : struck)});
+      fill_in(checks.back(), rule.numbers, those, begin, scenario.length());
     }
-    if (busiest != nullptr) {
-      check.timeline = timeline_of(rule.numbers, *busiest, begin, scenario.length());
-    }
-    checks.push_back(std::move(check));
   }
   return checks;
 }

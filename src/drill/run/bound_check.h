@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "drill/run/drill.h"
+#include "drill/run/placement.h"
 #include "policy/model.h"
 
 namespace weir::drill {
@@ -20,9 +21,12 @@ struct Admission {
 //
 // Guarantees:  a call counts in a window only where it began and ended inside it, so that a bound
 //              that is said to be broken was.
-// `begin` is when the scenario began, for the timelines.
+// `begin` is when the scenario began, for the timelines. Where only some keys are on what the
+// faults strike, `placement` says which: the others are held to what they may have while nothing
+// fails.
 std::vector<BoundCheck> check_bounds(const policy::Model& model, const policy::Route& route,
                                      std::span<const Admission> admissions,
-                                     const Scenario& scenario, Instant begin = Instant{});
+                                     const Scenario& scenario, Instant begin = Instant{},
+                                     const Placement* placement = nullptr);
 
 }  // namespace weir::drill

@@ -80,5 +80,24 @@ TEST_F(BoundCheckTest, LeavesOutWhatMayHaveBeenInAnotherWindow) {
   EXPECT_EQ(check(1, late).admitted, 0U);
 }
 
+TEST_F(BoundCheckTest, KeysThatTheFaultsDoNotStrikeHaveNoMoreThanTheLimit) {
+  const policy::Model& model = policy_.model();
+  const policy::Route& route = model.routes[0];
+  const Placement placement(model, 3);
+  std::uint32_t struck = 0, spared = 0;
+  while (!placement.is_struck(route, struck)) ++struck;
+  while (placement.is_struck(route, spared)) ++spared;
+  std::vector<Admission> admissions = calls(0ms, 15, struck);
+  const std::vector<Admission> more = calls(0ms, 11, spared);
+  admissions.insert(admissions.end(), more.begin(), more.end());
+  const auto checks = check_bounds(model, route, admissions, outage(), Instant{}, &placement);
+  ASSERT_EQ(checks.size(), 2U);
+  EXPECT_FALSE(checks[0].spared);
+  EXPECT_TRUE(checks[0].held());
+  EXPECT_TRUE(checks[1].spared);
+  EXPECT_EQ(checks[1].most, 10U);
+  EXPECT_FALSE(checks[1].held()) << "their master answered all the while";
+}
+
 }  // namespace
 }  // namespace weir::drill

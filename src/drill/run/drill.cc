@@ -4,14 +4,18 @@
 #include <charconv>
 #include <chrono>
 #include <fstream>
+#include <numeric>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include "drill/run/bound_check.h"
 #include "drill/run/call_plan.h"
 #include "drill/run/forecast.h"
 #include "drill/run/in_words.h"
+#include "drill/run/log_time.h"
 #include "drill/run/machine.h"
+#include "drill/run/placement.h"
 #include "drill/run/recorder.h"
 #include "drill/run/rig.h"
 #include "policy/model.h"
@@ -31,16 +35,20 @@ constexpr Nanos kSettled = 500ms;
 // After which a client that lost its connection tries again at the latest.
 constexpr Nanos kReconnect = 2s;
 
-// The number of a sample without a timestamp, as `name{labels} 3`; 0 where there is none.
-std::uint64_t sample_of(const std::string& metrics, const std::string& start) {
-  const std::size_t at = metrics.find("\n" + start);
-  if (at == std::string::npos) return 0;
-  const std::size_t blank = metrics.find(' ', at + 1 + start.size() - 1);
-  std::uint64_t value = 0;
-  if (blank != std::string::npos) {
-    std::from_chars(metrics.data() + blank + 1, metrics.data() + metrics.size(), value);
+// How often the breaker of each shard opened, as `weir_breaker_transitions_total{…,to="open"} 3`
+// says.
+std::vector<std::uint64_t> openings_of(const std::string& metrics) {
+  std::vector<std::uint64_t> openings;
+  std::istringstream lines(metrics);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("weir_breaker_transitions_total{")) continue;
+    const std::size_t blank = line.rfind(' ');
+    if (line.find("to=\"open\"") == std::string::npos || blank == std::string::npos) continue;
+    std::uint64_t value = 0;
+    std::from_chars(line.data() + blank + 1, line.data() + line.size(), value);
+    openings.push_back(value);
   }
-  return value;
+  return openings;
 }
 
 // Calls /v1/check of the policy's routes.
@@ -92,7 +100,14 @@ class Run {
                                     .rate = options.rate,
                                     .seed = options.seed},
                   calls_);
-    recorder_.emplace(report_, *plan_, Recorder::Asked::weir);
+    Recorder::Spared spared;
+    if (scenario.shards > 1) {
+      placement_.emplace(model, scenario.shards);
+      spared = [this](std::size_t route, std::uint32_t client) {
+        return !placement_->is_struck(*calls_.routes()[route], client);
+      };
+    }
+    recorder_.emplace(report_, *plan_, Recorder::Asked::weir, std::move(spared));
   }
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
@@ -121,14 +136,22 @@ class Run {
 
   void conclude(Rig& rig) {
     for (std::size_t i = 0; i < calls_.routes().size(); ++i) {
-      for (BoundCheck& check : check_bounds(model_, *calls_.routes()[i], recorder_->admissions()[i],
-                                            report_.scenario, recorder_->began())) {
+      for (BoundCheck& check :
+           check_bounds(model_, *calls_.routes()[i], recorder_->admissions()[i], report_.scenario,
+                        recorder_->began(), placement_ ? &*placement_ : nullptr)) {
         report_.bounds.push_back(std::move(check));
       }
     }
     const std::string metrics = rig.metrics();
+    openings_ = openings_of(metrics);
     report_.breaker_openings =
-        sample_of(metrics, "weir_breaker_transitions_total{shard=\"0\",to=\"open\"}");
+        std::accumulate(openings_.begin(), openings_.end(), std::uint64_t{0});
+    report_.first_degraded = recorder_->first_degraded();
+    if (const auto struck = recorder_->struck()) {
+      if (const auto away = time_of_event(rig.log(), "store_away", *struck)) {
+        report_.breaker_opened = *away - *struck;
+      }
+    }
     if (const auto from = calm_from(report_.scenario)) {
       // Where it was still degraded at the end nobody knows how long it would have been.
       const Nanos end = report_.scenario.length();
@@ -169,6 +192,7 @@ class Run {
         std::to_string(broken) + " of " + std::to_string(report_.bounds.size()) +
             " rules were broken");
     expect_recovery();
+    expect_spared();
     add("weir ends when it is told to", ended, ended ? "it did" : "it did not");
   }
 
@@ -185,6 +209,19 @@ class Run {
         report_.came_back ? in_words(*report_.recovery) : "it did not while the drill looked");
   }
 
+  // Of a cluster, the masters that the faults leave alone decide as ever.
+  void expect_spared() {
+    if (!placement_) return;
+    const Recorder::SparedAnswers& spared = recorder_->spared_answers();
+    add("at most one in a hundred is decided without the masters that the faults leave alone",
+        spared.all > 0 && spared.degraded * 100 <= spared.all,
+        std::to_string(spared.degraded) + " of " + std::to_string(spared.all) + " were");
+    const auto opened = std::count_if(openings_.begin(), openings_.end(),
+                                      [](std::uint64_t times) { return times > 0; });
+    add("no breaker opens but that of the master that fails", opened <= 1,
+        std::to_string(opened) + " of " + std::to_string(openings_.size()) + " did");
+  }
+
   void add(std::string text, bool met, std::string found) {
     report_.expectations.push_back({std::move(text), met, std::move(found)});
   }
@@ -193,6 +230,8 @@ class Run {
   const DrillOptions& options_;
   const CheckCalls calls_;
   DrillReport report_;
+  std::optional<Placement> placement_;   // where the store is a cluster
+  std::vector<std::uint64_t> openings_;  // of each shard's breaker
   std::optional<CallPlan> plan_;
   std::optional<Recorder> recorder_;
 };
@@ -244,6 +283,7 @@ Result<DrillReport> run_drill(const DrillOptions& options, const Scenario& scena
                          .has_journal = policy->model().journal.has_value(),
                          .moves_clock = scenario.moves_clock(),
                          .loads = scenario.loads(),
+                         .shards = scenario.shards,
                          .store = *store});
   if (!rig) return std::move(rig).error();
   return run.run(**rig, on_phase);

@@ -37,6 +37,7 @@ struct RouteTally {
 struct BoundCheck {
   std::string route;
   std::string rule;
+  bool spared = false;         // of keys on masters that the faults do not strike
   std::uint64_t admitted = 0;  // the most that one key was admitted in one window
   // Of that key, each moment: what it was admitted in the window that stands then, so far.
   std::vector<std::uint64_t> timeline;
@@ -58,7 +59,8 @@ struct Forecast {
     std::optional<std::uint64_t> predicted;  // at most; absent: unbounded
     std::uint64_t measured = 0;
     bool is_time = false;  // milliseconds
-    bool held() const noexcept { return !predicted || measured <= *predicted; }
+    bool is_bound = true;  // else what is predicted is what to expect, and no most
+    bool held() const noexcept { return !is_bound || !predicted || measured <= *predicted; }
   };
   std::vector<Row> rows;  // none where nothing was predicted
 };
@@ -85,6 +87,10 @@ struct DrillReport {
   std::vector<std::string> findings;
   std::vector<BoundCheck> bounds;
   Forecast forecast;
+  // From the first fault: until an answer was given without the store, and until a breaker of
+  // Weir's had opened, so that nobody waited for it any more. Absent where it did not happen.
+  std::optional<Nanos> first_degraded;
+  std::optional<Nanos> breaker_opened;
   bool came_back = false;         // the store decided at the end
   std::optional<Nanos> recovery;  // from the end of the faults until the store decided again
   std::optional<std::uint64_t> breaker_openings;  // of Weir

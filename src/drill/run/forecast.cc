@@ -37,6 +37,33 @@ Nanos without_store(const DrillReport& report, Nanos from) {
   return last - from;
 }
 
+// How soon it was noticed, beside what is to be expected of calls that come at an even pace and all
+// ask the store: those that a known denial answers do not, so it may take longer. Of a cluster's
+// masters each has an equal part of them.
+void add_detection(Forecast& out, const DrillReport& report, const policy::Model& model,
+                   const DrillOptions& options) {
+  const Nanos pace = std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(
+      static_cast<double>(options.clients) * report.scenario.shards / options.rate));
+  const Nanos deadline = model.store.deadline;
+  if (report.first_degraded) {
+    out.rows.push_back({.what = "until an answer without the store",
+                        .predicted = ms(deadline + pace / options.clients /
+                                                       static_cast<int>(report.routes.size())),
+                        .measured = ms(*report.first_degraded),
+                        .is_time = true,
+                        .is_bound = false});
+  }
+  if (!report.breaker_opened) return;
+  const ladder::OutagePlan plan =
+      ladder::plan_outage(model, 1, report.scenario.length(),
+                          ladder::Offered{.clients = options.clients, .requests = 1, .per = pace});
+  out.rows.push_back({.what = "until the breaker opened",
+                      .predicted = ms(plan.detection),
+                      .measured = ms(*report.breaker_opened),
+                      .is_time = true,
+                      .is_bound = false});
+}
+
 }  // namespace
 
 Forecast forecast_of(const DrillReport& report, const policy::Model& model,
@@ -53,6 +80,7 @@ Forecast forecast_of(const DrillReport& report, const policy::Model& model,
                       .predicted = ms(plan.without() + DrillReport::kMoment),
                       .measured = ms(without_store(report, from)),
                       .is_time = true});
+  add_detection(out, report, model, options);
   for (std::size_t r = 0; r < report.routes.size(); ++r) {
     std::uint64_t admitted = 0;
     for (const auto& phase : report.tallies) admitted += phase[r].all.by_itself;

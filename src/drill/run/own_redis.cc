@@ -32,7 +32,7 @@ std::string last_lines(const std::string& text) {
 
 Result<std::unique_ptr<OwnRedis>> OwnRedis::start(const Options& options) {
   std::unique_ptr<OwnRedis> redis(new OwnRedis(options));
-  redis->port_ = free_port();
+  redis->port_ = options.port != 0 ? options.port : free_port();
   if (options.moves_clock) {
     std::ofstream shim(options.folder + "/clock.so", std::ios::binary);
     shim << clock_shim_bytes();
@@ -54,6 +54,7 @@ Result<void> OwnRedis::spawn(const std::vector<std::string>& more_words) {
       options_.program, "--port", std::to_string(port_), "--bind", "127.0.0.1",
       "--save",         "",       "--appendonly",        "no",     "--dir",
       options_.folder};
+  words.insert(words.end(), options_.words.begin(), options_.words.end());
   words.insert(words.end(), more_words.begin(), more_words.end());
   std::vector<std::string> surroundings;
   if (options_.moves_clock) {

@@ -36,7 +36,7 @@ ProxyFaults faults_of(const Phase& phase, std::uint64_t usual_rate, const FaultP
 
 // Does to the store what the scenario says, when it says so.
 Result<void> act_out(Stage& stage, const Scenario& scenario, MonoTime begin,
-                     const OnPhase& on_phase) {
+                     const OnPhase& on_phase, std::optional<MonoTime>& struck) {
   MonoTime at = begin;
   FaultProxy& proxy = stage.proxy();
   const std::uint64_t bytes_before = proxy.counts().reply_bytes;
@@ -52,6 +52,7 @@ Result<void> act_out(Stage& stage, const Scenario& scenario, MonoTime begin,
     proxy.set(faults);
     if (phase.reset) proxy.reset_connections();
     if (auto acted = stage.act(phase); !acted) return acted;
+    if (!struck && !phase.is_calm()) struck = Clock::real().mono();
     const MonoTime end = at + phase.length;
     if (phase.flap > Nanos::zero()) flap(proxy, phase, faults, at, end);
     at = end;
@@ -76,8 +77,8 @@ std::optional<Nanos> calm_from(const Scenario& scenario) {
   return from;
 }
 
-Recorder::Recorder(DrillReport& report, CallPlan& plan, Asked asked)
-    : report_(report), plan_(plan), asked_(asked) {
+Recorder::Recorder(DrillReport& report, CallPlan& plan, Asked asked, Spared spared)
+    : report_(report), plan_(plan), asked_(asked), spared_(std::move(spared)) {
   const Scenario& scenario = report.scenario;
   report_.tallies.assign(scenario.phases.size(), std::vector<RouteTally>(report_.routes.size()));
   report_.moments.resize(static_cast<std::size_t>(scenario.length() / DrillReport::kMoment) + 1);
@@ -95,10 +96,24 @@ Result<void> Recorder::run(Stage& stage, const HttpLoad::Options& options,
     loaded = load.run([this](HttpLoad::Call& call) { return plan_.next(call); },
                       [this](const HttpOutcome& outcome) { take(outcome); });
   });
-  Result<void> acted = act_out(stage, report_.scenario, begin_, on_phase);
+  Result<void> acted = act_out(stage, report_.scenario, begin_, on_phase, struck_);
   caller.join();
   if (!acted) return acted;
   return loaded;
+}
+
+std::optional<Instant> Recorder::struck() const {
+  if (!struck_) return std::nullopt;
+  return wall(*struck_);
+}
+
+std::optional<Nanos> Recorder::first_degraded() const {
+  std::optional<MonoTime> first;
+  for (const MonoTime at : degraded_) {
+    if (struck_ && at >= *struck_ && (!first || at < *first)) first = at;
+  }
+  if (!first) return std::nullopt;
+  return *first - *struck_;
 }
 
 std::size_t Recorder::phase_at(Nanos passed) const {
@@ -150,7 +165,15 @@ void Recorder::take(const HttpOutcome& outcome) {
   ++tally.all.rungs[rung];
   ++of_kind.rungs[rung];
   ++moment.rungs[rung];
-  if (outcome.status != 429 ? rung != "store" : rung == "share") ++moment.degraded;
+  const bool degraded = outcome.status != 429 ? rung != "store" : rung == "share";
+  if (degraded) {
+    ++moment.degraded;
+    degraded_.push_back(outcome.answered);
+  }
+  if (!spared_ || report_.scenario.phases[phase_at(passed)].is_calm()) return;
+  if (!spared_(route, client)) return;
+  ++spared_answers_.all;
+  if (degraded) ++spared_answers_.degraded;
 }
 
 }  // namespace weir::drill

@@ -71,6 +71,7 @@ Result<std::unique_ptr<Rig>> Rig::start(const Options& options) {
 
 Rig::~Rig() {
   weir_.reset();
+  cluster_.reset();
   proxy_.reset();
   redis_.reset();
   std::error_code ignored;
@@ -88,6 +89,13 @@ Result<void> Rig::make_folder() {
 }
 
 Result<void> Rig::start_store() {
+  if (options_.shards > 1) {
+    auto cluster = OwnCluster::start(
+        {.folder = folder_, .masters = options_.shards, .moves_clock = options_.moves_clock});
+    if (!cluster) return std::move(cluster).error();
+    cluster_ = std::move(*cluster);
+    return {};
+  }
   std::string target;
   if (options_.store) {
     const policy::StoreHost& host = options_.store->hosts.front();
@@ -106,19 +114,23 @@ Result<void> Rig::start_store() {
   return {};
 }
 
-Result<void> Rig::start_weir() {
+// Where Weir is to look for its store.
+std::string Rig::store_url() const {
+  if (cluster_) return cluster_->url();
+  if (!options_.store) return "redis://" + loopback(proxy_->port()) + "/0";
+  const policy::StoreUrl& store = *options_.store;
   std::string url = "redis://";
+  if (!store.username.empty() || !store.password.empty()) {
+    url += url_encoded(store.username) + ":" + url_encoded(store.password) + "@";
+  }
+  return url + loopback(proxy_->port()) + "/" + std::to_string(store.database);
+}
+
+Result<void> Rig::start_weir() {
+  const std::string url = store_url();
   std::vector<std::string> words = {options_.weir_program, "serve",
                                     fs::absolute(options_.policy).string()};
-  if (options_.store) {
-    const policy::StoreUrl& store = *options_.store;
-    if (!store.username.empty() || !store.password.empty()) {
-      url += url_encoded(store.username) + ":" + url_encoded(store.password) + "@";
-    }
-    words.insert(words.end(), {"--store-prefix", key_prefix()});
-  }
-  url += loopback(proxy_->port()) + "/" +
-         std::to_string(options_.store ? options_.store->database : 0);
+  if (options_.store) words.insert(words.end(), {"--store-prefix", key_prefix()});
   if (options_.has_state) {
     std::error_code ignored;
     fs::create_directory(folder_ + "/state", ignored);
@@ -143,6 +155,7 @@ Result<void> Rig::start_weir() {
 }
 
 Result<void> Rig::act(const Phase& phase) {
+  if (cluster_) return cluster_->first().act(phase);
   if (redis_) return redis_->act(phase);
   act_by_proxy(*proxy_, phase);
   return {};
@@ -157,7 +170,9 @@ std::string Rig::metrics() const {
 }
 
 std::string Rig::store_version() const {
-  const std::string info = exchange(loopback(proxy_->port()), "INFO server\r\n", "\r\n\r\n");
+  const std::string info =
+      exchange(loopback(cluster_ ? cluster_->first_proxy().port() : proxy_->port()),
+               "INFO server\r\n", "\r\n\r\n");
   constexpr std::string_view kField = "redis_version:";
   const std::size_t at = info.find(kField);
   if (at == std::string::npos) return {};

@@ -23,6 +23,9 @@ constexpr Nanos kLongestPhase = 1h;
 constexpr Nanos kLongestDelay = 1min;
 constexpr Nanos kFurthestClock = 24h * 366;
 constexpr std::size_t kMostPhases = 100;
+constexpr std::uint64_t kMostShards = 16;
+constexpr Nanos kLeastShortened = 1s;
+constexpr Nanos kLeastLast = 5s;
 
 enum class StoreWord : std::uint8_t { well, refuse, blackhole, deaf, stall };
 
@@ -173,8 +176,24 @@ void carry_on(FaultList& faults, const std::vector<Value>& nodes, std::vector<Ph
   }
 }
 
+// A cluster has few masters that are no cluster, and its nodes take no replica of nobody.
+void check_shards(FaultList& faults, const std::vector<Value>& nodes, const Scenario& scenario) {
+  if (scenario.shards < 3) {
+    faults.add_silent(*nodes.front().node, "shards", "is too small for a Redis Cluster",
+                      "1, a lone server, or 3 and more");
+  }
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const ServerState state = scenario.phases[i].state;
+    if (state != ServerState::readonly && state != ServerState::loading) continue;
+    faults.add_silent(*nodes[i].node, nodes[i].path + ".server",
+                      "cannot be done to a cluster's node",
+                      "pause, resume, kill, start, full and freed; or shards: 1");
+    return;
+  }
+}
+
 Scenario read_scenario(FaultList& faults, const Value& root, const std::string& name) {
-  MapReader map(faults, root, "a scenario", {"name", "about", "phases"});
+  MapReader map(faults, root, "a scenario", {"name", "about", "shards", "phases"});
   Scenario scenario{.name = name, .about = {}, .phases = {}};
   if (!map.is_map()) return scenario;
   if (const auto at = map.get("name")) {
@@ -183,6 +202,7 @@ Scenario read_scenario(FaultList& faults, const Value& root, const std::string& 
   if (const auto at = map.get("about")) {
     scenario.about = policy::read_text(faults, *at).value_or("");
   }
+  read_number(faults, map, "shards", kMostShards, scenario.shards);
   const auto phases = map.get("phases");
   if (!phases) {
     faults.add_silent(*root.node, root.path, "has no phases", "phases: a list of at least one");
@@ -195,6 +215,7 @@ Scenario read_scenario(FaultList& faults, const Value& root, const std::string& 
     ahead = scenario.phases.back().clock_ahead;
   }
   if (!faults.failed()) carry_on(faults, nodes, scenario.phases);
+  if (!faults.failed() && scenario.shards > 1) check_shards(faults, nodes, scenario);
   if (!faults.failed() && scenario.phases.empty()) {
     faults.add_silent(*phases->node, "phases", "is empty", "a list of at least one phase");
   }
@@ -213,6 +234,15 @@ Scenario read_scenario(FaultList& faults, const Value& root, const std::string& 
 Nanos Scenario::length() const noexcept {
   return std::accumulate(phases.begin(), phases.end(), Nanos{0},
                          [](Nanos sum, const Phase& phase) { return sum + phase.length; });
+}
+
+Scenario Scenario::shortened(std::uint32_t percent) const {
+  Scenario shorter = *this;
+  for (Phase& phase : shorter.phases) {
+    const Nanos least = &phase == &shorter.phases.back() ? kLeastLast : kLeastShortened;
+    phase.length = std::min(phase.length, std::max(phase.length * percent / 100, least));
+  }
+  return shorter;
 }
 
 std::uint32_t Scenario::losses() const noexcept {
@@ -237,7 +267,8 @@ bool Scenario::loads() const noexcept {
 }
 
 bool Scenario::needs_own_server() const noexcept {
-  return moves_clock() || std::any_of(phases.begin(), phases.end(), [](const Phase& phase) {
+  return shards > 1 || moves_clock() ||
+         std::any_of(phases.begin(), phases.end(), [](const Phase& phase) {
            return phase.state == ServerState::readonly || phase.state == ServerState::full ||
                   phase.state == ServerState::loading;
          });

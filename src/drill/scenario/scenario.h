@@ -56,9 +56,17 @@ struct Phase {
 struct Scenario {
   std::string name;
   std::string about;
+  // Masters of a Redis Cluster that is the store, of which the faults strike the first; 1: a lone
+  // server.
+  std::uint32_t shards = 1;
   std::vector<Phase> phases;
 
   Nanos length() const noexcept;
+  // The same with phases of so many percent of their length, but the last: it is no shorter than a
+  // breaker needs to come back after faults so short, and all are no shorter than a second.
+  //
+  // Requires:    1 <= percent <= 100.
+  Scenario shortened(std::uint32_t percent) const;
   // Times that the store loses what it holds, or that its clock leaves the windows they are in.
   std::uint32_t losses() const noexcept;
   bool moves_clock() const noexcept;

@@ -25,6 +25,8 @@ TEST(Scenario, EveryOneThatShipsIsReadAndEndsCalm) {
     EXPECT_TRUE(each.phases.back().is_calm()) << each.name;
     EXPECT_LE(each.length(), 60s) << each.name;
   }
+  EXPECT_EQ(shipped_scenario("one-of-three-shards")->shards, 3U);
+  EXPECT_TRUE(shipped_scenario("one-of-three-shards")->needs_own_server());
   EXPECT_EQ(shipped_scenario("failover-12s"), nullptr);
 }
 
@@ -78,6 +80,35 @@ phases:
   EXPECT_TRUE(scenario.moves_clock());
   EXPECT_TRUE(scenario.needs_own_server());
   EXPECT_FALSE(shipped_scenario("failover-11s")->needs_own_server());
+}
+
+TEST(Scenario, ShortenedItsFaultsAreShortAndItsEndIsNot) {
+  const Scenario scenario = parse_scenario(R"(
+phases:
+  - {name: before, for: 3s}
+  - {name: away, for: 20s, store: refuse}
+  - {name: blink, for: 500ms, store: deaf}
+  - {name: after, for: 8s}
+)",
+                                           "s.yaml", "s")
+                                .value();
+  const Scenario shorter = scenario.shortened(10);
+  EXPECT_EQ(shorter.phases[0].length, 1s);
+  EXPECT_EQ(shorter.phases[1].length, 2s);
+  EXPECT_EQ(shorter.phases[2].length, 500ms) << "nothing becomes longer";
+  EXPECT_EQ(shorter.phases[3].length, 5s);
+  EXPECT_EQ(scenario.shortened(100).length(), scenario.length());
+}
+
+TEST(Scenario, AClusterIsOfThreeAndMoreThatAreNobodysReplicas) {
+  EXPECT_EQ(parse_scenario("shards: 3\nphases: [{name: a, for: 1s}]", "s", "s")->shards, 3U);
+  EXPECT_THAT(faults_in("shards: 2\nphases: [{name: a, for: 1s}]"), HasSubstr("shards: is too"));
+  EXPECT_THAT(faults_in("shards: 17\nphases: [{name: a, for: 1s}]"), HasSubstr("shards: "));
+  for (const char* act : {"readonly", "loading"}) {
+    EXPECT_THAT(faults_in("shards: 3\nphases: [{name: a, for: 1s}, {name: b, for: 1s, server: " +
+                          std::string(act) + "}]"),
+                HasSubstr("phases[1].server: cannot be done to a cluster's node"));
+  }
 }
 
 TEST(Scenario, ActsThatDoNotFollowFromEachOtherAreFaults) {
