@@ -292,6 +292,8 @@ void CommandLine::add_journal() {
       ->add_option("--most", journal.most, "list, quarantine: so many lines; 50 where not given")
       ->type_name("N");
   journal_verb->add_flag("--quarantined", journal.quarantined, "replay: what was put aside, too");
+  journal_verb->add_flag("--accept-loss", journal.accept_loss,
+                         "replay: into a ledger that lost what it had of this journal");
   journal_verb->add_flag("--json", journal.json, "One JSON object a line");
 }
 

@@ -50,7 +50,14 @@ std::optional<Place> find(Environment& environment, const JournalCommand& comman
     if (place.ledger.empty()) place.ledger = journal->ledger;
   }
   if (place.ledger.empty()) place.ledger = "sqlite:" + place.folder + "/ledger.db";
-  if (!std::filesystem::exists(Journal::file_in(place.folder).path, ignored)) {
+  if (auto fits = ledger::check_ledger_url(place.ledger); !fits) {
+    code = fail(environment, ExitCode::usage, fits.error().message);
+    return std::nullopt;
+  }
+  const std::string file = Journal::file_in(place.folder).path;
+  // A journal that is gone from beside its mark is a fault, not a place without one.
+  if (!std::filesystem::exists(file, ignored) &&
+      !std::filesystem::exists(ledger::JournalMark::path_of(file), ignored)) {
     code = fail(environment, ExitCode::usage,
                 place.folder + " holds no journal; `weir serve` makes one where the policy says");
     return std::nullopt;
@@ -62,15 +69,15 @@ ExitCode unreadable(Environment& environment, const Error& error) {
   return fail(environment, ExitCode::undecided, error.message);
 }
 
-// A ledger that is not there yet is made by whoever settles, not by whoever looks.
-Result<std::unique_ptr<Ledger>> open_existing(const std::string& url) {
-  if (url.starts_with("sqlite:") && ::access(url.c_str() + 7, F_OK) != 0)
-    return Error{ErrorCode::not_found, url.substr(7) + " is not there: nothing was settled yet"};
-  return ledger::open_ledger(url);
+Result<JournalReader> open_reader(const Place& place) {
+  auto reader = JournalReader::open(Journal::file_in(place.folder));
+  if (!reader) return reader.error();
+  if (auto whole = reader->whole(); !whole) return whole.error();
+  return reader;
 }
 
 ExitCode status(Environment& environment, const JournalCommand& command, const Place& place) {
-  auto reader = JournalReader::open(Journal::file_in(place.folder));
+  auto reader = open_reader(place);
   if (!reader) return unreadable(environment, reader.error());
   const auto counts = reader->counts();
   if (!counts) return unreadable(environment, counts.error());
@@ -80,20 +87,25 @@ ExitCode status(Environment& environment, const JournalCommand& command, const P
                            .counts = *counts,
                            .file_bytes = ledger::bytes_on_disk(Journal::file_in(place.folder).path),
                            .now = Clock::real().now()};
-  if (auto ledger = open_existing(place.ledger); !ledger) {
-    overview.ledger_fault = ledger.error().message;
+  std::optional<Error> fault;
+  if (auto ledger = ledger::look_into_ledger(place.ledger); !ledger) {
+    fault = ledger.error();
   } else if (auto balance = (*ledger)->journal(*name); !balance) {
-    overview.ledger_fault = balance.error().message;
+    fault = balance.error();
   } else {
     overview.balance = *balance;
   }
+  if (fault) overview.ledger_fault = fault->message;
   environment.out << (command.json ? json_of(overview) : text_of(overview));
-  return ExitCode::as_asked;
+  // A ledger that nothing was settled into yet may well be missing.
+  if (!fault || (fault->code == ErrorCode::not_found && counts->settled_upto == 0))
+    return ExitCode::as_asked;
+  return unreadable(environment, *fault);
 }
 
 ExitCode list(Environment& environment, const JournalCommand& command, const Place& place,
               std::uint64_t most) {
-  auto reader = JournalReader::open(Journal::file_in(place.folder));
+  auto reader = open_reader(place);
   if (!reader) return unreadable(environment, reader.error());
   const auto events = reader->events(0, ~std::uint64_t{0} >> 1, most);
   if (!events) return unreadable(environment, events.error());
@@ -104,7 +116,7 @@ ExitCode list(Environment& environment, const JournalCommand& command, const Pla
 
 ExitCode quarantine(Environment& environment, const JournalCommand& command, const Place& place,
                     std::uint64_t most) {
-  auto reader = JournalReader::open(Journal::file_in(place.folder));
+  auto reader = open_reader(place);
   if (!reader) return unreadable(environment, reader.error());
   const auto aside = reader->quarantine(0, most);
   if (!aside) return unreadable(environment, aside.error());
@@ -120,9 +132,10 @@ ExitCode verify(Environment& environment, const JournalCommand& command, const P
   if (!reader) return unreadable(environment, reader.error());
   const auto name = reader->id();
   if (!name) return unreadable(environment, name.error());
-  auto ledger = open_existing(place.ledger);
+  auto ledger = ledger::look_into_ledger(place.ledger);
   if (!ledger) return unreadable(environment, ledger.error());
   JournalAudit audit{.folder = place.folder};
+  if (auto whole = reader->whole(); !whole) audit.faults.push_back(whole.error().message);
   if (auto sound = reader->verify(); !sound) audit.faults.push_back(sound.error().message);
   if (auto sound = (*ledger)->verify(); !sound) audit.faults.push_back(sound.error().message);
   for (int look = 0; look < 20; ++look) {
@@ -147,7 +160,7 @@ ExitCode verify(Environment& environment, const JournalCommand& command, const P
 }
 
 ExitCode export_lines(Environment& environment, const JournalCommand& command, const Place& place) {
-  auto ledger = open_existing(place.ledger);
+  auto ledger = ledger::look_into_ledger(place.ledger);
   if (!ledger) return unreadable(environment, ledger.error());
   if (!command.json) environment.out << csv_heading();
   auto done = (*ledger)->lines([&](const ledger::LedgerLine& line) {
@@ -200,8 +213,8 @@ ExitCode replay(Environment& environment, const JournalCommand& command, const P
   Journal& journal = **opened;
   if (!journal.writable()) return unreadable(environment, {.message = journal.status().why});
   const std::uint64_t whole = journal.status().counts.unsettled;
-  ledger::Settler settler(
-      journal, [&place] { return ledger::open_ledger(place.ledger); }, Clock::real());
+  ledger::Settler settler(journal, [&place] { return ledger::open_ledger(place.ledger); },
+                          Clock::real(), {.accept_loss = command.accept_loss});
   Progress progress(environment, whole);
   for (;;) {
     const ledger::JournalStatus now = journal.status();
@@ -230,6 +243,8 @@ ExitCode journal(Environment& environment, const JournalCommand& command) {
   }
   if (command.quarantined && command.action != "replay")
     return fail(environment, ExitCode::usage, "--quarantined goes with replay");
+  if (command.accept_loss && command.action != "replay")
+    return fail(environment, ExitCode::usage, "--accept-loss goes with replay");
   const auto most = command.most.empty() ? kLines : parse_number(command.most);
   if (!most || *most == 0 || *most > 1'000'000)
     return fail(environment, ExitCode::usage,

@@ -14,6 +14,7 @@ struct JournalCommand {
   std::string ledger;        // instead of the policy's, or of ledger.db in the folder
   std::string most;          // list, quarantine: so many lines; 50 where not given
   bool quarantined = false;  // replay: what was put aside, too
+  bool accept_loss = false;  // replay: into a ledger that lost what it had of this journal
   bool json = false;
 };
 
@@ -24,7 +25,8 @@ inline constexpr const char* kJournalActions[] = {"status", "list",   "quarantin
 // Guarantees:  all but replay only read, beside a server that writes. answered_no where verify
 // finds
 //              that something does not balance, and where replay leaves events behind; usage where
-//              there is no journal; undecided where the journal or the ledger cannot be read.
+//              there is no journal, or the ledger's name is none; undecided where the journal or
+//              the ledger cannot be read, or does not hold what it held.
 ExitCode journal(Environment& environment, const JournalCommand& command);
 
 }  // namespace weir::cli

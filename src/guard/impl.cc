@@ -148,9 +148,15 @@ Guard::Impl::Impl(Policy policy, const GuardOptions& options, Stores stores)
 // The store decides what is still asked, which may hand the journal usage; the journal then writes
 // what it has, and whoever waits for it hears.
 Guard::Impl::~Impl() {
+  (void)close();
+}
+
+std::uint64_t Guard::Impl::close() noexcept {
   if (shared_) shared_->close();  // callbacks that ask again find it here
   shared_.reset();
+  const std::uint64_t lost = usage_ ? usage_->close() : 0;
   usage_.reset();
+  return lost;
 }
 
 Result<void> Guard::Impl::open_shared(FleetRole role) {

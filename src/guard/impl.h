@@ -33,6 +33,9 @@ class Guard::Impl {
   // Decides by this one from now on: of a simulation, before the first decision.
   void share(std::unique_ptr<guard::SharedStore> store) noexcept { shared_ = std::move(store); }
   ~Impl();
+  // What the end of it does, before the end: decides whatever waits, and returns how many usage
+  // events of served calls could not be recorded. Nothing is asked afterwards.
+  std::uint64_t close() noexcept;
 
   using PolicyRef = SnapshotCell<guard::BoundPolicy>::Ref;
   PolicyRef policy() const noexcept { return current_.read(); }

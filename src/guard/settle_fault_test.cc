@@ -202,6 +202,24 @@ TEST_F(SettlingGuard, AnswersEverybodyWhoIsStillWaitingWhenItGoes) {
   EXPECT_EQ(ledger_of("acme").units, allowed);
 }
 
+// A check in a callback waited for the thread that it ran in.
+TEST_F(SettlingGuard, DecidesAtOnceInTheThreadThatSaysWhatIsDurable) {
+  Guard guard = open(policy("{cap: 1000}"));
+  kill_redis(guard);
+  std::promise<Decision> inner;
+  guard.check_async("export", {{"account", "acme"}}, {}, [&](Decision outer) {
+    EXPECT_TRUE(outer.allowed());
+    inner.set_value(guard.check("export", {{"account", "acme"}}));
+  });
+  auto answered = inner.get_future();
+  ASSERT_EQ(answered.wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  const Decision decision = answered.get();
+  EXPECT_EQ(decision.verdict, Verdict::refused);
+  EXPECT_EQ(decision.rung, Rung::journal);
+  EXPECT_TRUE(guard.check("export", {{"account", "acme"}}).allowed());
+  EXPECT_TRUE(eventually([&] { return ledger_of("acme").units == 2; }));
+}
+
 // A file that may grow no more stands for a full disk: a real one, of this process alone.
 class FileSizeLimit {
  public:

@@ -242,8 +242,9 @@ Decision Guard::Impl::decide_shared(PolicyRef policy, const guard::BoundRoute& r
     return decision;
   }
   job->prepare();
-  if (shared_->in_its_thread()) {
-    // Nobody would answer while it waits; and what has to be recorded first would be waited for.
+  if (shared_->in_its_thread() || (usage_ && usage_->in_its_thread())) {
+    // Nobody would answer while it waits: the store's thread is the one that hears the store, the
+    // journal's the one that hears the disk.
     const std::span<store::Finding> findings = job->findings();
     ladder::LadderVerdict verdict = shared_->decide_without(job->request, findings);
     if (job->must_record(verdict)) verdict = {.rung = Rung::journal, .retry_after = {}};

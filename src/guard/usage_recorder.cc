@@ -151,7 +151,17 @@ bool UsageRecorder::writable() const {
 }
 
 UsageRecorder::~UsageRecorder() {
-  if (source_ != 0) metrics_.remove_source(source_);
+  (void)close();
+}
+
+std::uint64_t UsageRecorder::close() noexcept {
+  if (source_ != 0) metrics_.remove_source(std::exchange(source_, 0));
+  settler_.reset();
+  return journal_ ? journal_->close() : 0;
+}
+
+bool UsageRecorder::in_its_thread() const noexcept {
+  return journal_->in_its_thread();
 }
 
 std::uint64_t UsageRecorder::metered(const Plan& plan) noexcept {

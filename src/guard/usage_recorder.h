@@ -53,6 +53,13 @@ class UsageRecorder {
   // Whether follow() would keep an event now.
   bool has_room() const;
 
+  // Whether the caller is in the thread that says what is durable: it must not wait for that.
+  bool in_its_thread() const noexcept;
+
+  // Ends settlement, writes what waits where the disk takes it, and returns how many events were
+  // served and never recorded. Nothing is asked of this afterwards.
+  std::uint64_t close() noexcept;
+
   // Whether the disk takes usage.
   bool writable() const;
   // The state for people and machines: one JSON object.

@@ -10,6 +10,9 @@ MonoTime mono_now() {
   return std::chrono::steady_clock::now();
 }
 
+// Whose committing thread this is.
+thread_local const Journal* running_here = nullptr;
+
 // While the thread opens the file for the first time nobody is refused for that.
 constexpr Nanos kFirstOpening = std::chrono::seconds(2);
 
@@ -44,19 +47,26 @@ Journal::Journal(Options options, FolderLock lock)
       thread_([this] { run(); }) {}
 
 Journal::~Journal() {
+  (void)close();
+}
+
+std::uint64_t Journal::close() noexcept {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   changed_.notify_all();
   committed_.notify_all();
+  if (!thread_.joinable()) return lost_;
   thread_.join();
   // Nobody was told that these are recorded, but somebody has to hear that they are not.
-  if (const std::size_t lost = queue_.events.size(); lost > 0 && options_.changed) {
-    options_.changed(false, options_.folder + ": " + std::to_string(lost) +
+  lost_ = queue_.events.size();
+  if (lost_ > 0 && options_.changed) {
+    options_.changed(false, options_.folder + ": " + std::to_string(lost_) +
                                 " events were never recorded, and end with this process" +
                                 (failure_ ? ": " + failure_->message : std::string()));
   }
+  return lost_;
 }
 
 // Under the lock: whether what is queued may stay.
@@ -98,7 +108,10 @@ void Journal::append(std::span<const UsageEvent> events, Done done) {
   bool wake = false;
   {
     std::lock_guard lock(mutex_);
-    if (in_flight_ > 0 && mono_now() - in_flight_since_ > kStuck) {
+    if (stopping_) {
+      why = Error{ErrorCode::unavailable, options_.folder + ": the journal is closed"};
+      refused_ += events.size();
+    } else if (in_flight_ > 0 && mono_now() - in_flight_since_ > kStuck) {
       why = Error{ErrorCode::unavailable, options_.folder + ": the disk does not answer"};
       refused_ += events.size();
     } else if (!failure_ && push(events, &done, why)) {
@@ -116,7 +129,7 @@ void Journal::append(std::span<const UsageEvent> events, Done done) {
 bool Journal::follow(std::span<const UsageEvent> events) {
   Error why;
   std::lock_guard lock(mutex_);
-  if (!push(events, nullptr, why)) {
+  if (stopping_ || !push(events, nullptr, why)) {
     refused_ += events.size();
     return false;
   }
@@ -188,7 +201,12 @@ JournalStatus Journal::status() const {
   return status;
 }
 
+bool Journal::in_its_thread() const noexcept {
+  return running_here == this;
+}
+
 void Journal::run() {
+  running_here = this;
   std::unique_lock lock(mutex_);
   for (;;) {
     tell(lock);

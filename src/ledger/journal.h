@@ -69,6 +69,9 @@ class Journal {
   static Result<std::unique_ptr<Journal>> open(Options options);
   // Writes what waits, where the disk takes it.
   ~Journal();
+  // The same, before the end of it: nothing is taken from then on. Returns how many events were
+  // kept in memory and never recorded: they end with this process.
+  std::uint64_t close() noexcept;
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
@@ -101,6 +104,9 @@ class Journal {
   void wait_for_events(EventNumber seen, Nanos most) const;
 
   bool writable() const;
+  // Whether the caller is in the committing thread, which answers append(): it must not wait for
+  // that.
+  bool in_its_thread() const noexcept;
   JournalStatus status() const;
   const Options& options() const noexcept { return options_; }
   // Of the file in the folder.
@@ -159,6 +165,7 @@ class Journal {
   std::uint64_t recorded_ = 0;
   std::uint64_t refused_ = 0;
   std::uint64_t failures_ = 0;
+  std::uint64_t lost_ = 0;
 
   std::thread thread_;  // last: it uses the rest
 };

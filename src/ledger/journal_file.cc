@@ -9,24 +9,24 @@
 #include <utility>
 
 #include "base/key_digest.h"
+#include "ledger/file_header.h"
 #include "ledger/packed_events.h"
 
 namespace weir::ledger {
 namespace {
 
-constexpr std::int64_t kFormat = 1;
 // The database grows in steps, so that most commits move no end of file.
 constexpr int kGrowth = 1 << 20;
 // A page in the log, and what stands before it.
 constexpr sqlite3_int64 kFrameBytes = 4'096 + 24;
 
 constexpr const char* kTables =
-    "CREATE TABLE IF NOT EXISTS journal(id INTEGER PRIMARY KEY, format INTEGER NOT NULL,"
+    "CREATE TABLE journal(id INTEGER PRIMARY KEY, format INTEGER NOT NULL,"
     "  name INTEGER NOT NULL, settled_upto INTEGER NOT NULL, settled INTEGER NOT NULL,"
     "  replayed INTEGER NOT NULL, skipped INTEGER NOT NULL, floor INTEGER NOT NULL);"
-    "CREATE TABLE IF NOT EXISTS events(number INTEGER PRIMARY KEY, last INTEGER NOT NULL,"
+    "CREATE TABLE events(number INTEGER PRIMARY KEY, last INTEGER NOT NULL,"
     "  packed BLOB NOT NULL);"
-    "CREATE TABLE IF NOT EXISTS quarantine(number INTEGER PRIMARY KEY, at INTEGER NOT NULL,"
+    "CREATE TABLE quarantine(number INTEGER PRIMARY KEY, at INTEGER NOT NULL,"
     "  reason TEXT NOT NULL, body BLOB NOT NULL);";
 
 int note_pages(void* pages, sqlite3*, const char*, int count) {
@@ -58,32 +58,56 @@ std::optional<JournalFile::Seen> JournalFile::look(const std::string& path) {
   return Seen{found.st_dev, found.st_ino};
 }
 
+namespace {
+
+// What to do about a journal that is not what it was.
+constexpr const char* kWayOut =
+    "; bring it back as it was, or, to begin another journal here, move all files away whose names "
+    "begin with journal.db";
+
+Error no_more(const std::string& path, const std::string& what, EventNumber held) {
+  return Error{ErrorCode::invalid_argument,
+               path + ": " + what + ", and held " + std::to_string(held) + " events" + kWayOut};
+}
+
+}  // namespace
+
+Result<void> check_mark(const std::string& path, const std::optional<JournalMark::Held>& held,
+                        std::uint64_t journal, EventNumber last) {
+  if (!held || held->last == 0) return {};
+  if (held->journal != journal) {
+    return Error{ErrorCode::invalid_argument,
+                 path + ": is another journal than the one that was here, which held " +
+                     std::to_string(held->last) +
+                     " events; bring that one back, or remove journal.db-mark to go on with this "
+                     "one"};
+  }
+  if (held->last <= last) return {};
+  return Error{ErrorCode::invalid_argument,
+               path + ": holds events up to number " + std::to_string(last) + ", and once held " +
+                   std::to_string(held->last) +
+                   ": it, or its log journal.db-wal, was emptied, cut short, damaged or replaced"
+                   "; bring both back as they were, or remove journal.db-mark to go on without "
+                   "what is missing"};
+}
+
 Result<JournalFile> JournalFile::open(const Options& options, std::optional<Durable> durable) {
   JournalFile file(options);
+  if (auto found = file.find(); !found) return found.error();
   auto db = Database::open({.path = options.path, .vfs = options.vfs, .create = true});
   if (!db) return db.error();
   file.db_ = std::move(*db);
-  sqlite3_wal_hook(file.db_.handle(), note_pages, file.log_pages_.get());
-  int growth = kGrowth;
-  sqlite3_file_control(file.db_.handle(), "main", SQLITE_FCNTL_CHUNK_SIZE, &growth);
-  for (const char* pragma : {"PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL"}) {
-    if (auto set = file.db_.run(pragma); !set) return set.error();
+  if (auto set = file.set_up(); !set) {
+    Error error = set.error();
+    if (error.code == ErrorCode::invalid_argument) error.message += kWayOut;
+    return error;
   }
-  if (auto mode = file.db_.prepare("PRAGMA journal_mode"); !mode) {
-    return mode.error();
-  } else if (auto row = mode->step(); !row) {
-    return row.error();
-  } else if (!*row || mode->bytes(0) != "wal") {
-    return Error{ErrorCode::failed_precondition,
-                 options.path + ": its disk keeps no write-ahead log; take a local one"};
-  }
-  if (auto made = file.make_tables(); !made) return made.error();
-  if (auto done = file.rewrite_log(); !done) return done.error();
   if (durable && durable->journal == file.id_) {
     if (auto removed = file.remove_after(durable->last); !removed) return removed.error();
   }
   if (auto prepared = file.prepare(); !prepared) return prepared.error();
   if (auto counted = file.count(); !counted) return counted.error();
+  if (auto whole = file.hold_against_mark(); !whole) return whole.error();
   if (options.vfs.empty()) {
     file.seen_ = look(options.path);
     file.seen_log_ = look(options.path + "-wal");
@@ -93,36 +117,87 @@ Result<JournalFile> JournalFile::open(const Options& options, std::optional<Dura
   return file;
 }
 
+// Looks before SQLite touches anything.
+Result<void> JournalFile::find() {
+  if (options_.vfs.empty()) {
+    const auto held = JournalMark::read(options_.path);
+    if (!held) return held.error();
+    held_ = *held;
+  }
+  const auto found = look_at_file(options_.path, options_.vfs, kJournalFile);
+  if (!found) return found.error();
+  if (*found == Found::ours || !held_ || held_->last == 0) return {};
+  return no_more(options_.path, *found == Found::absent ? "is gone" : "is empty", held_->last);
+}
+
+Result<void> JournalFile::set_up() {
+  int growth = kGrowth;
+  sqlite3_file_control(db_.handle(), "main", SQLITE_FCNTL_CHUNK_SIZE, &growth);
+  if (auto set = db_.run("PRAGMA synchronous=FULL"); !set) return set;
+  if (auto made = make_tables(); !made) return made;
+  sqlite3_wal_hook(db_.handle(), note_pages, log_pages_.get());
+  if (auto set = db_.run("PRAGMA journal_mode=WAL"); !set) return set;
+  auto mode = db_.prepare("PRAGMA journal_mode");
+  if (!mode) return mode.error();
+  const auto row = mode->step();
+  if (!row) return row.error();
+  if (!*row || mode->bytes(0) != "wal") {
+    return Error{ErrorCode::failed_precondition,
+                 options_.path + ": its disk keeps no write-ahead log; take a local one"};
+  }
+  mode->reset();
+  if (auto named = read_name(); !named) return named;
+  return rewrite_log();
+}
+
+// The first transaction, whole before there is a write-ahead log: whatever became a file of ours
+// has its tables.
 Result<void> JournalFile::make_tables() {
-  auto version = db_.number("SELECT count(*) FROM sqlite_schema WHERE name='journal'");
-  if (!version) return version.error();
-  if (*version == 0) {
-    auto transaction = Transaction::begin(db_);
-    if (!transaction) return transaction.error();
-    if (auto made = db_.run(kTables); !made) return made;
-    auto first = db_.prepare("INSERT INTO journal VALUES(1, ?, ?, 0, 0, 0, 0, 0)");
-    if (!first) return first.error();
-    if (auto put = first->bind(1, kFormat).bind(2, random_name()).run(); !put) return put;
-    if (auto done = transaction->commit(); !done) return done;
-    if (options_.vfs.empty()) {
-      // The names of new files are to survive the machine, too.
-      const std::string folder = folder_of(options_.path);
-      const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-      const bool synced = descriptor >= 0 && ::fsync(descriptor) == 0;
-      if (descriptor >= 0) ::close(descriptor);
-      if (!synced) return Error{ErrorCode::unavailable, folder + ": the folder cannot be synced"};
-    }
+  const auto pages = db_.number("PRAGMA page_count");
+  if (!pages) return pages.error();
+  if (*pages > 0) return {};
+  auto transaction = Transaction::begin(db_);
+  if (!transaction) return transaction.error();
+  const std::string marks = "PRAGMA application_id=" + std::to_string(kJournalFile.application) +
+                            ";PRAGMA user_version=" + std::to_string(kJournalFile.format);
+  if (auto marked = db_.run(marks.c_str()); !marked) return marked;
+  if (auto made = db_.run(kTables); !made) return made;
+  auto first = db_.prepare("INSERT INTO journal VALUES(1, ?, ?, 0, 0, 0, 0, 0)");
+  if (!first) return first.error();
+  if (auto put = first->bind(1, std::int64_t{kJournalFile.format}).bind(2, random_name()).run();
+      !put)
+    return put;
+  return transaction->commit();
+}
+
+Result<void> JournalFile::read_name() {
+  auto rows = db_.prepare("SELECT format, name FROM journal");
+  if (!rows) return rows.error();
+  const auto row = rows->step();
+  if (!row) return row.error();
+  if (!*row || rows->number(0) != std::int64_t{kJournalFile.format} || rows->number(1) <= 0) {
+    return Error{ErrorCode::invalid_argument,
+                 options_.path + ": damaged: its first row is not what it was"};
   }
-  auto format = db_.number("SELECT format FROM journal");
-  if (!format) return format.error();
-  if (*format != kFormat) {
-    return Error{ErrorCode::failed_precondition, options_.path + ": a journal of format " +
-                                                     std::to_string(*format) +
-                                                     ", which this release does not read"};
-  }
-  auto name = db_.number("SELECT name FROM journal");
-  if (!name) return name.error();
-  id_ = static_cast<std::uint64_t>(*name);
+  id_ = static_cast<std::uint64_t>(rows->number(1));
+  rows->reset();
+  return {};
+}
+
+Result<void> JournalFile::hold_against_mark() {
+  if (!options_.vfs.empty()) return {};
+  if (auto whole = check_mark(options_.path, held_, id_, counts_.last); !whole) return whole;
+  auto mark = JournalMark::open(options_.path);
+  if (!mark) return mark.error();
+  mark_.emplace(std::move(*mark));
+  mark_->note({.journal = id_, .last = counts_.last});
+  mark_->sync();
+  // The names of new files are to survive the machine, too.
+  const std::string folder = folder_of(options_.path);
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const bool synced = descriptor >= 0 && ::fsync(descriptor) == 0;
+  if (descriptor >= 0) ::close(descriptor);
+  if (!synced) return Error{ErrorCode::unavailable, folder + ": the folder cannot be synced"};
   return {};
 }
 
@@ -345,7 +420,12 @@ Result<void> JournalFile::commit(const EventBatch& events, const Settled& settle
   }
   if (auto done = transaction->commit(); !done) return done;
   if (auto there = still_in_place(); !there) return there;
+  const bool first = counts_.last == 0;
   counts_ = counts;
+  if (mark_) {
+    mark_->note({.journal = id_, .last = counts_.last});
+    if (first) mark_->sync();
+  }
   oldest_moved_ = oldest_moved_ || moves || !counts_.oldest;
   return {};
 }

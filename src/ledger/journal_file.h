@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ledger/event_batch.h"
+#include "ledger/journal_mark.h"
 #include "ledger/sqlite.h"
 #include "weir/clock.h"
 #include "weir/result.h"
@@ -64,6 +65,10 @@ class JournalFile {
   // Opens or makes the journal, and sees to it that what can be read in it is durable: what an
   // earlier handle, or an earlier process, wrote may never have reached the disk, although the
   // system shows it. Events behind `durable` were never acknowledged, and are removed.
+  //
+  // Errors:      invalid_argument: what is there is no journal of ours, or one that does not hold
+  //              any more what it held (see JournalMark). It is left as it is: a journal is begun
+  //              only where none ever took an event. Else as sqlite_error().
   static Result<JournalFile> open(const Options& options, std::optional<Durable> durable = {});
 
   // One transaction: takes over what the ledger settled, then appends.
@@ -85,8 +90,12 @@ class JournalFile {
  private:
   explicit JournalFile(Options options) : options_(std::move(options)) {}
 
+  Result<void> find();
+  Result<void> set_up();
   Result<void> prepare();
   Result<void> make_tables();
+  Result<void> read_name();
+  Result<void> hold_against_mark();
   Result<void> rewrite_log();
   Result<void> remove_after(EventNumber durable);
   Result<void> count();
@@ -117,10 +126,16 @@ class JournalFile {
   std::unique_ptr<int> log_pages_ = std::make_unique<int>(0);
   std::optional<Seen> seen_;
   std::optional<Seen> seen_log_;
+  std::optional<JournalMark::Held> held_;  // what was marked before
+  std::optional<JournalMark> mark_;
 };
 
 // What a journal holds, as its database says.
 Result<JournalFile::Counts> read_counts(Database& db);
+
+// Nothing, where a journal that holds `counts` holds what was marked of it; see JournalMark.
+Result<void> check_mark(const std::string& path, const std::optional<JournalMark::Held>& held,
+                        std::uint64_t journal, EventNumber last);
 
 // Every page and every event of a journal.
 Result<void> verify_journal(Database& db);

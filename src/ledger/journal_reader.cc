@@ -2,15 +2,29 @@
 
 #include <utility>
 
+#include "ledger/file_header.h"
 #include "ledger/packed_events.h"
 
 namespace weir::ledger {
 
 Result<JournalReader> JournalReader::open(const JournalFile::Options& options) {
+  JournalReader reader;
+  if (options.vfs.empty()) {
+    // First: whoever writes marks what it has committed already.
+    const auto held = JournalMark::read(options.path);
+    if (!held) return held.error();
+    reader.held_ = *held;
+  }
+  const auto found = look_at_file(options.path, options.vfs, kJournalFile);
+  if (!found) return found.error();
+  if (*found != Found::ours) {
+    return Error{ErrorCode::invalid_argument,
+                 options.path + (*found == Found::absent ? ": is not there" : ": is empty") +
+                     "; `weir serve` makes a journal where the policy says"};
+  }
   auto db = Database::open(
       {.path = options.path, .vfs = options.vfs, .read_only = true, .busy_ms = 1'000});
   if (!db) return db.error();
-  JournalReader reader;
   reader.db_ = std::move(*db);
   return reader;
 }
@@ -56,6 +70,14 @@ Result<std::vector<QuarantinedEvent>> JournalReader::quarantine(EventNumber seen
 
 Result<JournalFile::Counts> JournalReader::counts() {
   return read_counts(db_);
+}
+
+Result<void> JournalReader::whole() {
+  const auto name = id();
+  if (!name) return name.error();
+  const auto now = counts();
+  if (!now) return now.error();
+  return check_mark(db_.path(), held_, *name, now->last);
 }
 
 Result<std::uint64_t> JournalReader::id() {

@@ -30,7 +30,7 @@ struct QuarantinedEvent {
 // Threads:     one at a time.
 class JournalReader {
  public:
-  // Not found is an error: nothing is made.
+  // Not found is an error: nothing is made, and nothing that is no journal of ours is touched.
   static Result<JournalReader> open(const JournalFile::Options& options);
 
   // The unsettled events behind `seen` and up to `upto`, in their order, at most `most`.
@@ -39,10 +39,13 @@ class JournalReader {
   // Of a moment: what the journal holds.
   Result<JournalFile::Counts> counts();
   Result<std::uint64_t> id();
+  // Whether it still holds what it once held.
+  Result<void> whole();
   // Every page and every event.
   Result<void> verify() { return verify_journal(db_); }
 
  private:
+  std::optional<JournalMark::Held> held_;  // before anything was read
   Database db_;
 };
 

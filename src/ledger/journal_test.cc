@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+
 #include "ledger/journal_story.h"
 #include "testing/forgetful_disk.h"
 
@@ -167,7 +169,7 @@ TEST_F(JournalOnDisk, PassesOverNumbersThatTheLedgerHasSeen) {
   EXPECT_EQ(journal->status().counts.skipped, 499u);
 }
 
-TEST_F(JournalOnDisk, WhoseFileIsTakenAwaySaysNoUntilItHasAnother) {
+TEST_F(JournalOnDisk, WhoseFileIsTakenAwaySaysNoUntilAllOfItIs) {
   Journal::Options quick = options();
   quick.retry = std::chrono::milliseconds(1);
   const auto journal = open(quick);
@@ -176,6 +178,13 @@ TEST_F(JournalOnDisk, WhoseFileIsTakenAwaySaysNoUntilItHasAnother) {
   std::filesystem::rename(file().path, folder_.path() + "/aside.db");
   std::filesystem::rename(file().path + "-wal", folder_.path() + "/aside.db-wal");
   EXPECT_FALSE(append(*journal, event_of(2))) << "it went to a file without a name";
+  ASSERT_TRUE(eventually([&] {
+    const auto answer = append(*journal, event_of(2));
+    EXPECT_FALSE(answer);
+    return answer.error().message.find("is gone, and held 1 events") != std::string::npos;
+  })) << journal->status().why;
+  EXPECT_FALSE(std::filesystem::exists(file().path));
+  std::filesystem::remove(JournalMark::path_of(file().path));
   ASSERT_TRUE(eventually([&] { return journal->writable(); }));
   ASSERT_TRUE(append(*journal, event_of(3)));
   EXPECT_EQ(recorded(file()), (std::map<std::uint64_t, int>{{3, 1}}));
@@ -204,6 +213,179 @@ TEST_F(JournalOnDisk, TreatsForeignBytesAsDamageAndComesBackOnceTheyAreGone) {
   ASSERT_TRUE(eventually([&] { return journal->writable(); }));
   EXPECT_TRUE(append(*journal, event_of(3)));
   EXPECT_EQ(recorded(file()), (std::map<std::uint64_t, int>{{2, 1}, {3, 1}}));
+}
+
+// What may become of the files of a journal while nobody writes to it.
+struct Harm {
+  const char* name;
+  void (*done)(const std::string& path);
+  const char* said;
+};
+class HarmedJournal : public JournalOnDisk, public ::testing::WithParamInterface<Harm> {};
+
+void cut(const std::string& path, std::uintmax_t bytes) {
+  std::filesystem::resize_file(path, bytes);
+}
+void overwrite(const std::string& path, long at, std::size_t bytes) {
+  std::FILE* file = std::fopen(path.c_str(), "r+");
+  ASSERT_NE(file, nullptr);
+  std::fseek(file, at, SEEK_SET);
+  for (std::size_t i = 0; i < bytes; ++i) std::fputc(0x5a, file);
+  std::fclose(file);
+}
+
+TEST_P(HarmedJournal, IsNeverBegunAnew) {
+  const Harm& harm = GetParam();
+  {
+    const auto journal = open(options());
+    for (std::uint64_t i = 1; i <= 20; ++i) ASSERT_TRUE(append(*journal, event_of(i)));
+  }
+  const std::string path = file().path;
+  harm.done(path);
+  const auto bytes = [&] {
+    std::string all;
+    for (const char* ending : {"", "-wal"}) {
+      std::FILE* read = std::fopen((path + ending).c_str(), "r");
+      if (read == nullptr) continue;
+      for (int c = 0; (c = std::fgetc(read)) != EOF;) all.push_back(static_cast<char>(c));
+      std::fclose(read);
+    }
+    return all;
+  };
+  const std::string before = bytes();
+
+  auto reader = JournalReader::open(file());
+  auto whole = reader ? reader->whole() : Result<void>(reader.error());
+  if (whole) whole = reader->verify();
+  ASSERT_FALSE(whole) << "a reader noticed nothing";
+  EXPECT_EQ(bytes(), before) << "who reads changes nothing";
+
+  Journal::Options quick = options();
+  quick.retry = std::chrono::milliseconds(1);
+  const auto journal = open(quick);
+  EXPECT_FALSE(journal->writable());
+  const auto answer = append(*journal, event_of(21));
+  ASSERT_FALSE(answer);
+  EXPECT_NE(answer.error().message.find(path), std::string::npos) << answer.error().message;
+  EXPECT_NE(answer.error().message.find(harm.said), std::string::npos) << answer.error().message;
+  EXPECT_TRUE(answer.error().message.find("bring it back") != std::string::npos ||
+              answer.error().message.find("bring both back") != std::string::npos ||
+              answer.error().message.find("bring the journal back") != std::string::npos ||
+              answer.error().message.find("bring that one back") != std::string::npos)
+      << answer.error().message;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Journal, HarmedJournal,
+    ::testing::Values(
+        Harm{"emptied", [](const std::string& path) { cut(path, 0); }, "is empty, and held 20"},
+        Harm{"emptied_with_its_log",
+             [](const std::string& path) {
+               cut(path, 0);
+               cut(path + "-wal", 0);
+             },
+             "is empty, and held 20"},
+        Harm{"removed", [](const std::string& path) { std::filesystem::remove(path); },
+             "is gone, and held 20"},
+        Harm{"cut_in_its_header", [](const std::string& path) { cut(path, 50); }, "damaged"},
+        Harm{"cut_behind_its_first_page", [](const std::string& path) { cut(path, 4'096); },
+             "damaged"},
+        Harm{"its_header_overwritten", [](const std::string& path) { overwrite(path, 0, 16); },
+             "damaged"},
+        Harm{"its_first_page_overwritten",
+             [](const std::string& path) { overwrite(path, 100, 3'996); }, "damaged"},
+        Harm{"its_log_emptied", [](const std::string& path) { cut(path + "-wal", 0); },
+             "once held 20"},
+        Harm{"its_log_removed",
+             [](const std::string& path) { std::filesystem::remove(path + "-wal"); },
+             "once held 20"},
+        Harm{"its_log_cut", [](const std::string& path) { cut(path + "-wal", 32 + 5 * 4'120); },
+             "once held 20"},
+        Harm{"its_log_damaged",
+             [](const std::string& path) { overwrite(path + "-wal", 32 + 7 * 4'120 + 100, 64); },
+             "once held 20"},
+        Harm{"replaced_by_another",
+             [](const std::string& path) {
+               testing::TemporaryFolder other;
+               const std::string made = Journal::file_in(other.path()).path;
+               { ASSERT_TRUE(JournalFile::open({.path = made})); }
+               std::filesystem::remove(path + "-wal");
+               std::filesystem::copy_file(made, path,
+                                          std::filesystem::copy_options::overwrite_existing);
+             },
+             "is another journal"}),
+    [](const auto& harmed) { return std::string(harmed.param.name); });
+
+TEST_F(JournalOnDisk, LeavesTheDatabaseOfAnotherProgramAsItIs) {
+  {
+    auto foreign = Database::open({.path = file().path, .create = true});
+    ASSERT_TRUE(foreign);
+    ASSERT_TRUE(foreign->run("CREATE TABLE theirs(a); INSERT INTO theirs VALUES(1)"));
+  }
+  const auto bytes = [&] {
+    std::string all;
+    std::FILE* read = std::fopen(file().path.c_str(), "r");
+    for (int c = 0; (c = std::fgetc(read)) != EOF;) all.push_back(static_cast<char>(c));
+    std::fclose(read);
+    return all;
+  };
+  const std::string before = bytes();
+  EXPECT_FALSE(JournalReader::open(file()));
+  const auto journal = open(options());
+  const auto answer = append(*journal, event_of(1));
+  ASSERT_FALSE(answer);
+  EXPECT_NE(answer.error().message.find("a database of another program"), std::string::npos)
+      << answer.error().message;
+  EXPECT_EQ(bytes(), before);
+  EXPECT_FALSE(std::filesystem::exists(file().path + "-wal"));
+}
+
+TEST_F(JournalOnDisk, BeginsWhereAnEarlierBeginningWasInterrupted) {
+  std::fclose(std::fopen(file().path.c_str(), "w"));  // made, and nothing in it
+  const auto journal = open(options());
+  EXPECT_TRUE(append(*journal, event_of(1)));
+}
+
+TEST_F(JournalOnDisk, GoesOnAfterAnotherProgramCarriedItsLogIntoIt) {
+  {
+    const auto journal = open(options());
+    for (std::uint64_t i = 1; i <= 20; ++i) ASSERT_TRUE(append(*journal, event_of(i)));
+  }
+  {
+    // As the sqlite3 shell does at its end.
+    auto db = Database::open({.path = file().path});
+    ASSERT_TRUE(db);
+    ASSERT_TRUE(db->run("PRAGMA wal_checkpoint(TRUNCATE)"));
+  }
+  std::filesystem::remove(file().path + "-wal");
+  const auto journal = open(options());
+  EXPECT_TRUE(append(*journal, event_of(21)));
+  EXPECT_EQ(recorded(file()).size(), 21u);
+}
+
+TEST_F(JournalOnDisk, SaysHowMuchEndedWithIt) {
+  Journal::Options quick = options();
+  quick.retry = std::chrono::milliseconds(1);
+  const auto journal = open(quick);
+  ASSERT_TRUE(append(*journal, event_of(1)));
+  cut(file().path, 0);
+  // The log is gone with the file, so that the next look at both finds it.
+  std::filesystem::remove(file().path + "-wal");
+  const UsageEvent events[] = {event_of(2), event_of(3)};
+  ASSERT_TRUE(journal->follow(events));
+  EXPECT_EQ(journal->close(), 2u);
+  EXPECT_FALSE(append(*journal, event_of(4))) << "nothing is taken any more";
+  EXPECT_EQ(journal->close(), 2u);
+}
+
+TEST_F(JournalOnDisk, KnowsItsOwnThread) {
+  const auto journal = open(options());
+  EXPECT_FALSE(journal->in_its_thread());
+  std::atomic<int> inside{-1};
+  const UsageEvent event = event_of(1);
+  journal->append({&event, 1}, [&](const Result<void>&) { inside = journal->in_its_thread(); });
+  ASSERT_TRUE(eventually([&] { return inside >= 0; }));
+  EXPECT_EQ(inside, 1);
 }
 
 TEST_F(JournalOnDisk, SaysWhatItCouldNotRecordBeforeItsEnd) {

@@ -70,7 +70,7 @@ class Ledger {
   // are forgotten by it.
   virtual Result<std::vector<Applied>> apply(std::uint64_t journal,
                                              std::span<const StoredEvent> events, Instant now) = 0;
-  // Passes over one event that apply() cannot take.
+  // Passes over an event that apply() cannot take, and over all before it that are not there.
   virtual Result<void> reject(std::uint64_t journal, EventNumber number,
                               const std::string& reason) = 0;
 
@@ -95,11 +95,17 @@ struct LedgerOptions {
   Nanos entry_memory = std::chrono::hours(24 * 90);
 };
 
-// `sqlite:PATH`, one worker's own; or `postgresql://…`, a fleet's. Made, or brought to this
-// release's format, where that is needed.
+// Whether `url` names a ledger: `sqlite:PATH`, one worker's own; or `postgresql://…`, a fleet's.
+Result<void> check_ledger_url(const std::string& url);
+
+// Made, or brought to this release's format, where that is needed.
 //
-// Errors:      invalid_argument (neither of the two), failed_precondition (of a later format), else
-//              as Ledger.
+// Errors:      invalid_argument (check_ledger_url(); or what is there is no ledger),
+//              failed_precondition (of a later format), else as Ledger.
 Result<std::unique_ptr<Ledger>> open_ledger(const std::string& url, LedgerOptions options = {});
+// Only to be read: nothing is made, and nothing changed.
+//
+// Errors:      not_found: there is none yet; else as open_ledger().
+Result<std::unique_ptr<Ledger>> look_into_ledger(const std::string& url);
 
 }  // namespace weir::ledger

@@ -98,6 +98,19 @@ Result<bool> Settler::step() {
 Result<void> Settler::meet_journal(const Journal::Readable& readable) {
   const auto balance = ledger_->journal(readable.journal);
   if (!balance) return balance.error();
+  if (balance->last < readable.settled_upto) {
+    const std::string lost = "ledger: it has the events of this journal up to number " +
+                             std::to_string(balance->last) + ", and confirmed those up to " +
+                             std::to_string(readable.settled_upto);
+    if (!options_.accept_loss) {
+      return Error{ErrorCode::failed_precondition,
+                   lost +
+                       ": it was emptied, or is another one; bring it back, or go on with this "
+                       "one by `weir journal replay --accept-loss`"};
+    }
+    auto done = ledger_->reject(readable.journal, readable.settled_upto, lost);
+    if (!done) return done;
+  }
   if (balance->last > readable.last) journal_.skip_to(balance->last);
   met_ = readable.journal;
   seen_ = readable.settled_upto;

@@ -30,7 +30,8 @@ struct SettlerStatus {
 // never take is put aside with the reason, and holds up nobody.
 //
 // Guarantees:  each event is billed once, wherever this process or the ledger stops; none leaves
-//              the journal before the ledger confirmed it.
+//              the journal before the ledger confirmed it. A ledger that lost what it confirmed
+//              gets nothing until somebody says so (Options::accept_loss).
 // Threads:     one of its own; status() from any.
 class Settler {
  public:
@@ -42,6 +43,9 @@ class Settler {
     Nanos max_wait = std::chrono::seconds(5);
     // Refusals of one event's content before it is put aside.
     int tries = 3;
+    // Goes on with a ledger that does not have what this journal was told is settled: what is
+    // missing there counts as rejected.
+    bool accept_loss = false;
     // Hears when the ledger takes events no more, with why, and when it does again. Must not block.
     std::function<void(bool works, const std::string& why)> changed{};
   };

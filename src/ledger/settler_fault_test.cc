@@ -71,7 +71,7 @@ class Settlement : public ::testing::Test {
   }
   void SetUp() override { open_journal(); }
   std::string url() const { return "sqlite:" + folder_.path() + "/ledger.db"; }
-  std::unique_ptr<Settler> settle() {
+  std::unique_ptr<Settler> settle(bool accept_loss = false) {
     return std::make_unique<Settler>(
         *journal_,
         [this]() -> Result<std::unique_ptr<Ledger>> {
@@ -84,7 +84,8 @@ class Settlement : public ::testing::Test {
         Clock::real(),
         Settler::Options{.batch = 10,
                          .wait = std::chrono::milliseconds(1),
-                         .max_wait = std::chrono::milliseconds(10)});
+                         .max_wait = std::chrono::milliseconds(10),
+                         .accept_loss = accept_loss});
   }
   bool all_settled() {
     return eventually([&] {
@@ -198,6 +199,8 @@ TEST_F(Settlement, BillsWhatAJournalFromABackupRecords) {
                             Journal::file_in(folder_.path()).path + ending);
   }
   std::filesystem::remove(Journal::file_in(folder_.path()).path + "-shm");
+  // Whoever brings back an older one says so.
+  std::filesystem::remove(JournalMark::path_of(Journal::file_in(folder_.path()).path));
   open_journal();
   const auto settler = settle();
   ASSERT_TRUE(eventually([&] { return journal_->readable()->last >= 20; }));
@@ -205,6 +208,32 @@ TEST_F(Settlement, BillsWhatAJournalFromABackupRecords) {
   ASSERT_TRUE(all_settled());
   EXPECT_EQ(units(), 30u);
   EXPECT_EQ(journal_->status().counts.quarantined, 0u);
+}
+
+// A ledger that was emptied looked like a new one, and the bill of a month began at nothing.
+TEST_F(Settlement, GivesNothingToALedgerThatLostWhatItHadUntilSomebodySaysSo) {
+  {
+    const auto settler = settle();
+    for (std::uint64_t i = 1; i <= 20; ++i) ASSERT_TRUE(append(*journal_, event_of(i)));
+    ASSERT_TRUE(all_settled());
+  }
+  for (const char* ending : {"", "-wal", "-shm"})
+    std::filesystem::remove(folder_.path() + "/ledger.db" + ending);
+  ASSERT_TRUE(append(*journal_, event_of(21)));
+  {
+    const auto settler = settle();
+    ASSERT_TRUE(eventually([&] { return !settler->status().working; }));
+    const std::string why = settler->status().why;
+    EXPECT_NE(why.find("confirmed those up to 20"), std::string::npos) << why;
+    EXPECT_EQ(journal_->status().counts.unsettled, 1u);
+  }
+  const auto settler = settle(true);
+  ASSERT_TRUE(all_settled());
+  EXPECT_EQ(units(), 1u);
+  const auto balance = (*look_into_ledger(url()))->journal(journal_->readable()->journal);
+  EXPECT_EQ(balance->last, 21u);
+  EXPECT_EQ(balance->events, 1u);
+  EXPECT_EQ(balance->rejected, 20u) << "what is missing is accounted for";
 }
 
 // Journal, settler and ledger in one process that is killed again and again while it serves; the

@@ -66,6 +66,8 @@ constexpr std::array kPostgresMigrations = {
 static_assert(kSqliteMigrations.size() == kPostgresMigrations.size());
 constexpr auto kFormat = static_cast<std::int64_t>(kSqliteMigrations.size());
 
+constexpr std::string_view kSqlite = "sqlite:";
+
 constexpr std::int64_t kMigrationLock = 0x77656972;  // "weir"
 
 std::int64_t nanos(Instant instant) {
@@ -89,18 +91,30 @@ Applied rejected(std::string reason) {
 
 }  // namespace
 
-Result<std::unique_ptr<Ledger>> open_ledger(const std::string& url, LedgerOptions options) {
-  constexpr std::string_view kSqlite = "sqlite:";
+Result<void> check_ledger_url(const std::string& url) {
   const bool sqlite = url.starts_with(kSqlite) && url.size() > kSqlite.size();
-  const bool postgres = url.starts_with("postgresql://") || url.starts_with("postgres://");
-  if (!sqlite && !postgres) {
-    return Error{ErrorCode::invalid_argument,
-                 "ledger: '" + url + "' names no ledger; allowed: sqlite:PATH, postgresql://…"};
-  }
+  if (sqlite || url.starts_with("postgresql://") || url.starts_with("postgres://")) return {};
+  return Error{ErrorCode::invalid_argument,
+               "ledger: '" + url + "' names no ledger; allowed: sqlite:PATH, postgresql://…"};
+}
+
+Result<std::unique_ptr<Ledger>> open_ledger(const std::string& url, LedgerOptions options) {
+  if (auto fits = check_ledger_url(url); !fits) return fits.error();
+  const bool sqlite = url.starts_with(kSqlite);
   auto session =
       sqlite ? open_sqlite_session(url.substr(kSqlite.size())) : open_postgres_session(url);
   if (!session) return session.error();
   auto ledger = SqlLedger::open(std::move(*session), options);
+  if (!ledger) return ledger.error();
+  return std::unique_ptr<Ledger>(std::move(*ledger));
+}
+
+Result<std::unique_ptr<Ledger>> look_into_ledger(const std::string& url) {
+  if (auto fits = check_ledger_url(url); !fits) return fits.error();
+  const bool sqlite = url.starts_with(kSqlite);
+  auto session = sqlite ? look_into_sqlite(url.substr(kSqlite.size())) : open_postgres_session(url);
+  if (!session) return session.error();
+  auto ledger = SqlLedger::look(std::move(*session));
   if (!ledger) return ledger.error();
   return std::unique_ptr<Ledger>(std::move(*ledger));
 }
@@ -118,6 +132,40 @@ Result<std::unique_ptr<SqlLedger>> SqlLedger::open(std::unique_ptr<SqlSession> s
   return ledger;
 }
 
+Result<std::unique_ptr<SqlLedger>> SqlLedger::look(std::unique_ptr<SqlSession> session) {
+  std::unique_ptr<SqlLedger> ledger(new SqlLedger(std::move(session), {}));
+  if (ledger->session_->dialect() == SqlSession::Dialect::postgresql) {
+    auto set = ledger->session_->script("SET default_transaction_read_only = on");
+    if (!set) return set.error();
+  }
+  const auto format = ledger->format();
+  if (!format) return format.error();
+  if (*format == 0)
+    return Error{ErrorCode::not_found, "ledger: there is none yet: nothing was settled yet"};
+  if (*format != kFormat) {
+    return Error{ErrorCode::failed_precondition,
+                 "ledger: of format " + std::to_string(*format) + "; this release reads format " +
+                     std::to_string(kFormat) + ", and `weir serve` brings an older one to it"};
+  }
+  return ledger;
+}
+
+Result<std::int64_t> SqlLedger::format() {
+  const bool sqlite = session_->dialect() == SqlSession::Dialect::sqlite;
+  bool there = false;
+  const char* look = sqlite ? "SELECT 1 FROM sqlite_schema WHERE name = 'ledger'"
+                            : "SELECT 1 FROM pg_catalog.pg_tables WHERE tablename = 'ledger' AND "
+                              "schemaname = current_schema()";
+  if (auto done = session_->run(look, {}, [&](const SqlRow&) { there = true; }); !done)
+    return done.error();
+  std::int64_t format = 0;
+  if (!there) return format;
+  auto done = session_->run("SELECT format FROM ledger", {},
+                            [&](const SqlRow& row) { format = row.number(0); });
+  if (!done) return done.error();
+  return format;
+}
+
 Result<void> SqlLedger::migrate() {
   const bool sqlite = session_->dialect() == SqlSession::Dialect::sqlite;
   // Workers that start together make it once. The number is this ledger's, among a database's
@@ -126,17 +174,9 @@ Result<void> SqlLedger::migrate() {
     auto locked = session_->run("SELECT 1 FROM pg_advisory_xact_lock($1)", {kMigrationLock});
     if (!locked) return locked;
   }
-  bool there = false;
-  const char* look = sqlite ? "SELECT 1 FROM sqlite_schema WHERE name = 'ledger'"
-                            : "SELECT 1 FROM pg_catalog.pg_tables WHERE tablename = 'ledger' AND "
-                              "schemaname = current_schema()";
-  if (auto done = session_->run(look, {}, [&](const SqlRow&) { there = true; }); !done) return done;
-  std::int64_t format = 0;
-  if (there) {
-    auto done = session_->run("SELECT format FROM ledger", {},
-                              [&](const SqlRow& row) { format = row.number(0); });
-    if (!done) return done;
-  }
+  const auto found = format();
+  if (!found) return found.error();
+  const std::int64_t format = *found;
   if (format > kFormat) {
     return Error{ErrorCode::failed_precondition, "ledger: of format " + std::to_string(format) +
                                                      "; this release knows formats up to " +
@@ -148,7 +188,7 @@ Result<void> SqlLedger::migrate() {
         !done)
       return done;
   }
-  if (!there) return session_->run("INSERT INTO ledger VALUES(1, $1, 0, 0, 0)", {kFormat});
+  if (format == 0) return session_->run("INSERT INTO ledger VALUES(1, $1, 0, 0, 0)", {kFormat});
   if (format == kFormat) return {};
   return session_->run("UPDATE ledger SET format = $1", {kFormat});
 }
@@ -365,8 +405,8 @@ Result<void> SqlLedger::reject(std::uint64_t journal, EventNumber event,
   if (!balance) done = balance.error();
   if (done && event > balance->last) {
     Batch batch{.journal = number(journal), .balance = *balance, .lines = {}};
+    batch.balance.rejected += event - batch.balance.last;
     batch.balance.last = event;
-    ++batch.balance.rejected;
     done = write_rejection(batch.journal, event, reason);
     if (done) done = write(batch);
   }

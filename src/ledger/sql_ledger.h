@@ -16,6 +16,10 @@ class SqlLedger final : public Ledger {
   // Makes the tables, or brings them to this release's format.
   static Result<std::unique_ptr<SqlLedger>> open(std::unique_ptr<SqlSession> session,
                                                  LedgerOptions options);
+  // For those who only read: nothing is made or brought to another format.
+  //
+  // Errors:      not_found: the database has no ledger.
+  static Result<std::unique_ptr<SqlLedger>> look(std::unique_ptr<SqlSession> session);
 
   Result<JournalBalance> journal(std::uint64_t name) override;
   Result<std::vector<Applied>> apply(std::uint64_t journal, std::span<const StoredEvent> events,
@@ -44,6 +48,8 @@ class SqlLedger final : public Ledger {
       : session_(std::move(session)), options_(options) {}
 
   Result<void> migrate();
+  // 0: there is no ledger.
+  Result<std::int64_t> format();
   Result<void> apply_all(std::uint64_t journal, std::span<const StoredEvent> events, Instant now,
                          std::vector<Applied>& out);
   Result<Applied> apply_one(Batch& batch, const StoredEvent& stored);

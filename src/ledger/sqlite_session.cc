@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "ledger/file_header.h"
 #include "ledger/sqlite.h"
 
 namespace weir::ledger {
@@ -67,12 +68,38 @@ class SqliteSession final : public SqlSession {
 
 Result<std::unique_ptr<SqlSession>> open_sqlite_session(const std::string& path,
                                                         const std::string& vfs) {
+  const auto found = look_at_file(path, vfs, kLedgerFile);
+  if (!found) return found.error();
   auto db = Database::open({.path = path, .vfs = vfs, .create = true, .busy_ms = 1'000});
   if (!db) return db.error();
+  // A beginning that did not come to its end is undone by now.
+  const auto pages = db->number("PRAGMA page_count");
+  if (!pages) return pages.error();
+  if (*pages == 0) {
+    // Before there is a write-ahead log: whatever is there is ours from its first page on.
+    const std::string marks = "PRAGMA synchronous=FULL;BEGIN IMMEDIATE;PRAGMA application_id=" +
+                              std::to_string(kLedgerFile.application) +
+                              ";PRAGMA user_version=" + std::to_string(kLedgerFile.format) +
+                              ";COMMIT";
+    if (auto marked = db->run(marks.c_str()); !marked) return marked.error();
+  }
   for (const char* pragma :
        {"PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "PRAGMA wal_autocheckpoint=1000"}) {
     if (auto set = db->run(pragma); !set) return set.error();
   }
+  return std::unique_ptr<SqlSession>(std::make_unique<SqliteSession>(std::move(*db)));
+}
+
+Result<std::unique_ptr<SqlSession>> look_into_sqlite(const std::string& path) {
+  const auto found = look_at_file(path, {}, kLedgerFile);
+  if (!found) return found.error();
+  if (*found != Found::ours) {
+    return Error{ErrorCode::not_found,
+                 path + (*found == Found::absent ? " is not there" : " is empty") +
+                     ": nothing was settled yet"};
+  }
+  auto db = Database::open({.path = path, .vfs = {}, .read_only = true, .busy_ms = 1'000});
+  if (!db) return db.error();
   return std::unique_ptr<SqlSession>(std::make_unique<SqliteSession>(std::move(*db)));
 }
 

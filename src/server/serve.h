@@ -53,7 +53,8 @@ struct ServeOptions {
 };
 
 // Serves until a signal ends it, and returns the process's exit code: 0 after a drain, 2 where the
-// options or the policy are wrong, 3 where an address or the store cannot be had. Prints to `out`
+// options or the policy are wrong, 3 where an address or the store cannot be had, or where usage of
+// served calls could not be recorded before the end. Prints to `out`
 // when ready (addresses and a line to try) and says on `err`, in one line, why it cannot.
 //
 // Requires:    called once, from main(): takes SIGTERM, SIGINT and SIGHUP, ignores SIGPIPE.

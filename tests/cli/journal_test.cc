@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "ledger/journal.h"
@@ -130,6 +133,66 @@ TEST_F(JournalVerb, FindsTheJournalThatAPolicyNames) {
   EXPECT_EQ(journal({"status", "weir.yaml"}).exit_code, 2) << "a policy without a journal";
 }
 
+// A bill that nobody can read was status "0 settled" and exit status 0.
+TEST_F(JournalVerb, SaysThatItsLedgerCannotBeRead) {
+  record();
+  const Outcome nonsense = journal({"status", "journal", "--ledger", "nonsense"});
+  EXPECT_EQ(nonsense.exit_code, 2);
+  EXPECT_THAT(nonsense.err, HasSubstr("allowed: sqlite:PATH, postgresql://"));
+  const Outcome away =
+      journal({"status", "journal", "--ledger", "postgresql://weir@127.0.0.1:1/weir"});
+  EXPECT_EQ(away.exit_code, 3);
+  EXPECT_THAT(away.out, StartsWith("journal: 10 events recorded"));
+  EXPECT_THAT(away.err, HasSubstr("ledger: "));
+
+  ASSERT_EQ(journal({"replay", "journal"}).exit_code, 1);
+  std::filesystem::remove(journal_folder() + "/ledger.db");
+  const Outcome gone = journal({"status", "journal"});
+  EXPECT_EQ(gone.exit_code, 3) << "something was settled into it";
+  EXPECT_THAT(gone.err, HasSubstr("ledger.db is not there"));
+  EXPECT_FALSE(std::filesystem::exists(journal_folder() + "/ledger.db")) << "who looks makes none";
+}
+
+TEST_F(JournalVerb, DoesNotCallBalancedWhatWasEmptied) {
+  record();
+  ASSERT_EQ(journal({"replay", "journal"}).exit_code, 1);
+  for (const char* ending : {"", "-wal"})
+    std::filesystem::resize_file(journal_folder() + "/journal.db" + ending, 0);
+  for (const char* action : {"status", "list", "verify", "replay"}) {
+    const Outcome refused = journal({action, "journal"});
+    EXPECT_EQ(refused.exit_code, 3) << action;
+    EXPECT_THAT(refused.err, HasSubstr("is empty")) << action;
+  }
+  EXPECT_EQ(std::filesystem::file_size(journal_folder() + "/journal.db"), 0u);
+}
+
+TEST_F(JournalVerb, DoesNotCallBalancedWhatLostItsLog) {
+  record();
+  std::filesystem::resize_file(journal_folder() + "/journal.db-wal", 0);
+  EXPECT_EQ(journal({"status", "journal"}).exit_code, 3);
+  EXPECT_THAT(journal({"status", "journal"}).err, HasSubstr("once held 10"));
+  EXPECT_EQ(journal({"replay", "journal"}).exit_code, 3);
+}
+
+TEST_F(JournalVerb, ChangesNothingByLooking) {
+  record();
+  ASSERT_EQ(journal({"replay", "journal"}).exit_code, 1);
+  const auto bytes = [&] {
+    std::map<std::string, std::string> all;
+    for (const auto& each : std::filesystem::directory_iterator(journal_folder())) {
+      // The index of a log is every reader's scratch paper.
+      if (each.path().extension() == ".db-shm") continue;
+      std::ifstream in(each.path());
+      all[each.path().filename()] = {std::istreambuf_iterator<char>(in), {}};
+    }
+    return all;
+  };
+  const auto before = bytes();
+  for (const char* action : {"status", "list", "quarantine", "verify", "export"})
+    EXPECT_EQ(journal({action, "journal"}).exit_code, 0) << action;
+  EXPECT_TRUE(bytes() == before);
+}
+
 TEST_F(JournalVerb, SaysTheWayOutOfWhatIsWrong) {
   EXPECT_THAT(journal({"status", "nowhere"}).err, HasSubstr("nowhere"));
   EXPECT_EQ(journal({"status", "."}).exit_code, 2);
@@ -137,6 +200,7 @@ TEST_F(JournalVerb, SaysTheWayOutOfWhatIsWrong) {
   record();
   EXPECT_EQ(journal({"list", "journal", "--most", "0"}).exit_code, 2);
   EXPECT_EQ(journal({"list", "journal", "--quarantined"}).exit_code, 2);
+  EXPECT_EQ(journal({"list", "journal", "--accept-loss"}).exit_code, 2);
   const Outcome away =
       journal({"replay", "journal", "--ledger", "postgresql://weir@127.0.0.1:1/weir"});
   EXPECT_EQ(away.exit_code, 3);

@@ -131,7 +131,14 @@ int serve(const ServeOptions& options, std::ostream& out, std::ostream& err) {
                {"domains", static_cast<std::uint64_t>(policy.model().domains.size())},
                {"domain_limits", static_cast<std::uint64_t>(domain_limits(policy.model()))}});
   });
-  return ran ? kServed : kCannot;
+  const std::uint64_t lost = (*server)->close();
+  if (lost > 0) {
+    err << "weir: " << lost
+        << " usage events of served calls were never recorded, and are not billed; the log says "
+           "why "
+           "(journal_fails)\n";
+  }
+  return ran && lost == 0 ? kServed : kCannot;
 }
 
 }  // namespace weir::server

@@ -198,6 +198,10 @@ bool Server::run(const std::function<void()>& ready) {
   return true;
 }
 
+std::uint64_t Server::close() noexcept {
+  return guard_.impl().close();
+}
+
 void Server::load_changed() {
   const Result<void> loaded = loader_.load(PolicyLoader::Why::change);
   if (!loaded && loader_.fault()->may_pass()) watch_->look_again();

@@ -47,6 +47,9 @@ class Server {
   // Serves until a signal has drained it. `ready` is called once requests are taken.
   // False where it could not begin, which the log explains.
   bool run(const std::function<void()>& ready);
+  // After run(): decides what is still in flight, and returns how many usage events of served calls
+  // could not be recorded.
+  std::uint64_t close() noexcept;
 
  private:
   class Signals;
