@@ -282,7 +282,7 @@ TEST_F(FleetOfGuards, ShowsItsMembershipAndMetrics) {
   const std::string state = a.impl().shared()->state_json();
   for (const char* part : {"\"worker\":\"eu-1\"", "\"name\":\"eu-2\"", "\"from\":\"store\"",
                            "\"workers\":2", "\"has_part\":true", "\"scripts\":{\"ask\":\"",
-                           "\"rtt_us\":", "\"in_flight\":0", "\"connected_for_ms\":"}) {
+                           "\"rtt_us\":", "\"in_flight\":", "\"connected_for_ms\":"}) {
     EXPECT_NE(state.find(part), std::string::npos) << part << " in " << state;
   }
   std::string text;

@@ -46,7 +46,7 @@ class CountingLimiter final : public guard::RateLimiter {
               guard::RateLimitListener& listener, std::uint64_t ticket) override {
     {
       const std::lock_guard lock(mutex_);
-      deadline = ask.deadline;
+      deadline_ = ask.deadline;
       answer.decision.verdict = Verdict::allowed;
       answer.decision.rung = Rung::store;
       for (const auto& descriptor : ask.descriptors) {
@@ -64,12 +64,17 @@ class CountingLimiter final : public guard::RateLimiter {
     answer.decision.reason = Reason::invalid_request;
   }
 
-  std::uint64_t limit = 1'000'000;
+  std::atomic<std::uint64_t> limit = 1'000'000;
   std::atomic<bool> later = false;
-  std::optional<Nanos> deadline;
+
+  std::optional<Nanos> deadline() const {
+    const std::lock_guard lock(mutex_);
+    return deadline_;
+  }
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  std::optional<Nanos> deadline_;
   std::map<std::string, std::uint64_t> counts_;
 };
 
@@ -155,7 +160,17 @@ class GrpcClients : public ::testing::Test {
   std::string target;
 };
 
-TEST_F(GrpcClients, GrpcppIsAnsweredEveryCall) {
+// grpc++ in this process.
+class GrpcppClient : public GrpcClients {
+ protected:
+  void SetUp() override {
+#if defined(WEIR_SANITIZE_THREAD)
+    GTEST_SKIP() << "libgrpc locks in ways that the thread sanitizer cannot see";
+#endif
+  }
+};
+
+TEST_F(GrpcppClient, IsAnsweredEveryCall) {
   serve();
   limiter.limit = 500;
   std::atomic<int> ok = 0;
@@ -177,7 +192,7 @@ TEST_F(GrpcClients, GrpcppIsAnsweredEveryCall) {
   EXPECT_EQ(over, 300);
 }
 
-TEST_F(GrpcClients, GrpcppIsAnsweredByADecisionThatComesLater) {
+TEST_F(GrpcppClient, IsAnsweredByADecisionThatComesLater) {
   serve();
   limiter.later = true;
   const auto its = channel();
@@ -189,16 +204,16 @@ TEST_F(GrpcClients, GrpcppIsAnsweredByADecisionThatComesLater) {
   }
 }
 
-TEST_F(GrpcClients, GrpcppsDeadlineReachesTheLimiter) {
+TEST_F(GrpcppClient, ItsDeadlineReachesTheLimiter) {
   serve();
   RateLimitResponse response;
   ASSERT_TRUE(call(channel(), kMethod, request("one"), response, 10s).ok());
-  ASSERT_TRUE(limiter.deadline);
-  EXPECT_GT(*limiter.deadline, 5s);
-  EXPECT_LE(*limiter.deadline, 10s);
+  ASSERT_TRUE(limiter.deadline());
+  EXPECT_GT(*limiter.deadline(), 5s);
+  EXPECT_LE(*limiter.deadline(), 10s);
 }
 
-TEST_F(GrpcClients, GrpcppReadsEveryStatusCode) {
+TEST_F(GrpcppClient, ReadsEveryStatusCode) {
   serve();
   const auto its = channel();
   RateLimitResponse response;
@@ -211,7 +226,7 @@ TEST_F(GrpcClients, GrpcppReadsEveryStatusCode) {
   EXPECT_TRUE(call(its, kMethod, request("x"), response).ok());
 }
 
-TEST_F(GrpcClients, GrpcppsLongMessagesAreReadAndTooLongOnesRefused) {
+TEST_F(GrpcppClient, ItsLongMessagesAreReadAndTooLongOnesRefused) {
   serve();
   const auto its = channel();
   RateLimitResponse response;
@@ -222,7 +237,7 @@ TEST_F(GrpcClients, GrpcppsLongMessagesAreReadAndTooLongOnesRefused) {
   EXPECT_EQ(response.overall_code(), RateLimitResponse::OVER_LIMIT);
 }
 
-TEST_F(GrpcClients, GrpcppsHealthCheckAndWatchFollowReadiness) {
+TEST_F(GrpcppClient, ItsHealthCheckAndWatchFollowReadiness) {
   serve();
   const auto its = channel();
   HealthCheckResponse response;
@@ -262,7 +277,7 @@ TEST_F(GrpcClients, GrpcppsHealthCheckAndWatchFollowReadiness) {
   EXPECT_EQ(status.error_code(), ::grpc::StatusCode::CANCELLED);
 }
 
-TEST_F(GrpcClients, GrpcppSpeaksTlsWithCertificatesOnBothSides) {
+TEST_F(GrpcppClient, SpeaksTlsWithCertificatesOnBothSides) {
   const testing::TestCertificate root("root");
   const testing::TestCertificate own("client", &root);
   const auto cert = folder / "cert.pem";
@@ -291,14 +306,14 @@ TEST_F(GrpcClients, GrpcppSpeaksTlsWithCertificatesOnBothSides) {
             ::grpc::StatusCode::UNAVAILABLE);
 }
 
-TEST_F(GrpcClients, GrpcppSpeaksThroughAUnixSocket) {
+TEST_F(GrpcppClient, SpeaksThroughAUnixSocket) {
   serve("unix:" + (folder / "weir.sock").string());
   RateLimitResponse response;
   const auto status = call(channel(), kMethod, request("one"), response);
   EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
-TEST_F(GrpcClients, ADrainLosesNoCallThatWasTaken) {
+TEST_F(GrpcppClient, ADrainLosesNoCallThatWasTaken) {
   serve();
   limiter.later = true;
   std::atomic<bool> draining = false;

@@ -19,7 +19,7 @@ thread_local std::uint64_t allocations = 0;
 
 // Everything comes through here: operator new, and what C libraries take. The sanitizers have an
 // allocator of their own, which must not be taken from them.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(__SANITIZE_ADDRESS__) && !defined(WEIR_SANITIZE_THREAD)
 extern "C" void* __libc_malloc(std::size_t bytes);
 extern "C" void* malloc(std::size_t bytes) noexcept {
   ++allocations;
@@ -59,7 +59,7 @@ std::string request(int user) {
 }
 
 TEST(RlsAllocation, ACallAllocatesNothingInASteadyState) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_ADDRESS__) || defined(WEIR_SANITIZE_THREAD)
   GTEST_SKIP() << "the sanitizers have an allocator of their own";
 #endif
   testing::ManualClock clock;
