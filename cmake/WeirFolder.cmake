@@ -54,7 +54,7 @@ if(WEIR_PCH)
     target_link_libraries(weir_test_pch PRIVATE weir_flags GTest::gtest GTest::gmock)
     target_include_directories(weir_test_pch PRIVATE ${PROJECT_SOURCE_DIR}/include)
     target_precompile_headers(weir_test_pch PRIVATE <gmock/gmock.h> <gtest/gtest.h> ${standard}
-      <sstream> "weir/weir.h")
+      <sstream> <weir/weir.h>)
   endif()
 endif()
 
