@@ -12,6 +12,7 @@
 #include "weir/limits.h"
 #include "weir/observer.h"
 #include "weir/policy.h"
+#include "weir/reservation.h"
 #include "weir/result.h"
 #include "weir/store.h"
 #include "weir/version.h"

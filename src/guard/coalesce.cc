@@ -38,7 +38,8 @@ std::uint64_t hash_of(const SharedAsk& ask) noexcept {
 
 bool coalesces(const SharedAsk& ask) noexcept {
   const auto counters = ask.request.counters;
-  return !counters.empty() &&
+  // Requests of one idempotency key are one request: the store says so of the second.
+  return !counters.empty() && ask.request.marks == 0 &&
          std::all_of(counters.begin(), counters.end(),
                      [](const store::Counter& counter) { return coalesces(counter); });
 }

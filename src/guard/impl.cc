@@ -120,6 +120,7 @@ Result<Guard> Guard::open(Policy policy, GuardOptions options) {
   if (shared) {
     if (auto opened = impl->open_shared(options.role); !opened) return opened.error();
   }
+  impl->resume_usage();
   return Guard(std::move(impl));
 }
 
@@ -179,7 +180,7 @@ Result<void> Guard::Impl::open_journal() {
 }
 
 Decision Guard::Impl::check(std::string_view name, const guard::Values& values,
-                            CheckOptions options) noexcept {
+                            CheckOptions options, const CallRef& call) noexcept {
   PolicyRef policy = current_.read();
   const guard::BoundRoute* route = policy->find(name);
   if (route == nullptr) {
@@ -187,10 +188,11 @@ Decision Guard::Impl::check(std::string_view name, const guard::Values& values,
     tell(decision, render::Metrics::kNoRoute);
     return decision;
   }
-  return decide(std::move(policy), *route, values, options);
+  return decide(std::move(policy), *route, values, options, call);
 }
 
-Decision Guard::Impl::check_request(const HttpRequest& request, CheckOptions options) noexcept {
+Decision Guard::Impl::check_request(const HttpRequest& request, CheckOptions options,
+                                    const CallRef& call) noexcept {
   PolicyRef policy = current_.read();
   const policy::Model& model = policy->model();
   policy::HttpView view;
@@ -200,15 +202,15 @@ Decision Guard::Impl::check_request(const HttpRequest& request, CheckOptions opt
   const auto found = model.matcher->by_request(view.method(), view.host(), view.path());
   if (found) {
     const guard::BoundRoute& route = policy->at(*found);
-    return decide(std::move(policy), route, RequestValues(view), options);
+    return decide(std::move(policy), route, RequestValues(view), options, call);
   }
   return decide_unmatched(options.cost);
 }
 
 void Guard::Impl::check_request_async(const HttpRequest& request, CheckOptions options,
-                                      std::function<void(Decision)> done) {
+                                      std::function<void(Decision)> done, const CallRef& call) {
   if (!shared_) {
-    done(check_request(request, options));
+    done(check_request(request, options, call));
     return;
   }
   PolicyRef policy = current_.read();
@@ -222,7 +224,7 @@ void Guard::Impl::check_request_async(const HttpRequest& request, CheckOptions o
     return;
   }
   const guard::BoundRoute& route = policy->at(*found);
-  decide_async(std::move(policy), route, RequestValues(view), options, std::move(done));
+  decide_async(std::move(policy), route, RequestValues(view), options, std::move(done), call);
 }
 
 Decision Guard::Impl::decide_unmatched(std::uint64_t cost) noexcept {
@@ -242,17 +244,19 @@ Decision Guard::Impl::refuse_invalid(std::string_view route, std::uint64_t cost,
 }
 
 Decision Guard::Impl::decide(PolicyRef policy, const guard::BoundRoute& route,
-                             const guard::Values& values, CheckOptions options) noexcept {
-  if (shared_) return decide_shared(std::move(policy), route, values, options);
+                             const guard::Values& values, CheckOptions options,
+                             const CallRef& call) noexcept {
+  if (shared_) return decide_shared(std::move(policy), route, values, options, call);
   const bool timing = timed();
   const MonoTime begun = timing ? clock_->mono() : MonoTime{};
   guard::Plan plan;
   const guard::Plan::Outcome outcome =
       plan.make(route, *policy, values, options.cost, hasher_, digester_);
   Decision decision;
-  if (needs_asking(outcome, plan, route, decision) && can_record(plan, options, decision)) {
-    ask_local(plan, decision);
-    record_admitted(plan, options, decision);
+  if (needs_asking(outcome, plan, route, decision) &&
+      begin_call(plan, options, call.get(), decision) && can_record(plan, options, decision)) {
+    ask_local(plan, decision, call.get());
+    record_admitted(plan, options, call.get(), decision);
   }
   settle(decision, *policy, route, options,
          timing ? std::optional<Nanos>(clock_->mono() - begun) : std::nullopt);
@@ -302,25 +306,17 @@ bool Guard::Impl::can_record(const guard::Plan& plan, CheckOptions options,
   return false;
 }
 
-void Guard::Impl::record_admitted(const guard::Plan& plan, CheckOptions options,
-                                  Decision& decision) noexcept {
-  const std::uint64_t metered = metered_always(plan, options);
-  if (metered == 0 || !decision.allowed() || decision.rung != Rung::store) return;
-  if (usage_->follow(plan, {.metered = metered, .cost = options.cost, .at = decision.decided_at}))
-    return;
-  decision = refused(Reason::store_unavailable, {}, options.cost);
-  decision.rung = Rung::journal;
-}
-
-void Guard::Impl::ask_local(const guard::Plan& plan, Decision& decision) noexcept {
-  RawArray<store::Finding, guard::kMaxRules> room;
-  const std::span<store::Finding> findings = room.construct_first(plan.count);
+void Guard::Impl::ask_local(const guard::Plan& plan, Decision& decision,
+                            guard::MeteredCall* call) noexcept {
+  RawArray<store::Finding, guard::kMaxRules + guard::Plan::kMarks> room;
+  const std::span<store::Finding> findings = room.construct_first(plan.count + plan.marks);
   const Instant now = clock_->now();
   const store::LocalAnswer answer = store_->decide(plan.asked(), now, findings);
   switch (answer.outcome) {
     case store::LocalOutcome::decided:
       guard::compose(plan, findings, now, Rung::store, decision);
       count_shadows(plan, findings);
+      read_marks(plan, findings, call, decision);
       return;
     case store::LocalOutcome::exhausted:
       decision.verdict = Verdict::refused;

@@ -8,6 +8,7 @@
 #include "base/name_pool.h"
 #include "base/snapshot.h"
 #include "guard/bound_policy.h"
+#include "guard/metered_call.h"
 #include "guard/plan.h"
 #include "guard/safeguards.h"
 #include "guard/shared_store.h"
@@ -30,6 +31,9 @@ class Guard::Impl {
   Result<void> open_shared(FleetRole role);
   // Records the usage of metered rules from now on, where the policy names a journal.
   Result<void> open_journal();
+  // What an earlier process left in the journal counts again, and reservations expire from now on.
+  // After the store was opened.
+  void resume_usage();
   // Decides by this one from now on: of a simulation, before the first decision.
   void share(std::unique_ptr<guard::SharedStore> store) noexcept { shared_ = std::move(store); }
   ~Impl();
@@ -40,13 +44,17 @@ class Guard::Impl {
   using PolicyRef = SnapshotCell<guard::BoundPolicy>::Ref;
   PolicyRef policy() const noexcept { return current_.read(); }
 
-  Decision check(std::string_view route, const guard::Values& values,
-                 CheckOptions options) noexcept;
-  Decision check_request(const HttpRequest& request, CheckOptions options) noexcept;
+  // What goes with a call of a metered route, and comes back with its decision; null: nothing.
+  using CallRef = std::shared_ptr<guard::MeteredCall>;
+
+  Decision check(std::string_view route, const guard::Values& values, CheckOptions options,
+                 const CallRef& call = {}) noexcept;
+  Decision check_request(const HttpRequest& request, CheckOptions options,
+                         const CallRef& call = {}) noexcept;
   void check_async(std::string_view route, const guard::Values& values, CheckOptions options,
-                   std::function<void(Decision)> done);
+                   std::function<void(Decision)> done, const CallRef& call = {});
   void check_request_async(const HttpRequest& request, CheckOptions options,
-                           std::function<void(Decision)> done);
+                           std::function<void(Decision)> done, const CallRef& call = {});
   // What a request is answered that no route is for: as `unmatched` says, and counted.
   Decision decide_unmatched(std::uint64_t cost) noexcept;
   // What a request is answered that no reading of would be safe; counted under its route.
@@ -69,20 +77,34 @@ class Guard::Impl {
   guard::SharedStore* shared() noexcept { return shared_.get(); }
   // Null where no usage is recorded.
   const guard::UsageRecorder* usage() const noexcept { return usage_.get(); }
+  guard::UsageRecorder* usage() noexcept { return usage_.get(); }
   guard::Safeguards& safeguards() noexcept { return safeguards_; }
   const KeyHasher& hasher() const noexcept { return hasher_; }
   const ValueDigester& digester() const noexcept { return digester_; }
 
  private:
   Decision decide(PolicyRef policy, const guard::BoundRoute& route, const guard::Values& values,
-                  CheckOptions options) noexcept;
-  void ask_local(const guard::Plan& plan, Decision& decision) noexcept;
+                  CheckOptions options, const CallRef& call) noexcept;
+  void ask_local(const guard::Plan& plan, Decision& decision, guard::MeteredCall* call) noexcept;
+  // False: `decision` is the answer; nobody needs to be asked.
+  bool begin_call(guard::Plan& plan, CheckOptions options, guard::MeteredCall* call,
+                  Decision& decision) noexcept;
+  // What the store says of the call's idempotency key.
+  static void read_marks(const guard::Plan& plan, std::span<const store::Finding> findings,
+                         guard::MeteredCall* call, Decision& decision) noexcept;
+  void give_back(const guard::HeldReservation& held, std::uint64_t units);
+  void take_more(const guard::HeldReservation& held, std::uint64_t units,
+                 std::function<void(std::uint64_t taken)> done);
+  // Carries out what nobody waits for; `done` is told once, in any thread, false where it was not.
+  void carry_out_later(std::vector<store::Counter> counters, PolicyRef policy,
+                       std::function<void(bool, std::span<const store::Finding>)> done);
   // The metered rules of a plan whose usage is recorded while its store answers; 0: none.
   std::uint64_t metered_always(const guard::Plan& plan, CheckOptions options) const noexcept;
   // Whether usage could be recorded, were the plan decided now; false: `decision` refuses.
   bool can_record(const guard::Plan& plan, CheckOptions options, Decision& decision) noexcept;
   // Records what the store admitted; where there is no room for it, `decision` becomes a refusal.
-  void record_admitted(const guard::Plan& plan, CheckOptions options, Decision& decision) noexcept;
+  void record_admitted(const guard::Plan& plan, CheckOptions options, guard::MeteredCall* call,
+                       Decision& decision) noexcept;
   class Job;
   class Waiting;
   // False where no store needs to be asked: `decision` is the answer, all but what settle() adds.
@@ -92,9 +114,11 @@ class Guard::Impl {
   void settle(Decision& decision, const guard::BoundPolicy& policy, const guard::BoundRoute& route,
               CheckOptions options, std::optional<Nanos> took) noexcept;
   void decide_async(PolicyRef policy, const guard::BoundRoute& route, const guard::Values& values,
-                    CheckOptions options, std::function<void(Decision)> done) noexcept;
+                    CheckOptions options, std::function<void(Decision)> done,
+                    const CallRef& call) noexcept;
   Decision decide_shared(PolicyRef policy, const guard::BoundRoute& route,
-                         const guard::Values& values, CheckOptions options) noexcept;
+                         const guard::Values& values, CheckOptions options,
+                         const CallRef& call) noexcept;
   // Carries out refunds and resets; true where the store did.
   enum class Carried : std::uint8_t {
     yes,
@@ -121,6 +145,7 @@ class Guard::Impl {
   std::unique_ptr<guard::UsageRecorder> usage_;
   // Its thread uses the rest. Shared: usage that could not be recorded is given back to it.
   std::shared_ptr<guard::SharedStore> shared_;
+  std::weak_ptr<guard::SharedStore> shared_later_;  // for threads that may outlive it
 };
 
 }  // namespace weir

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <new>
 #include <optional>
+#include <string>
 #include <type_traits>
 
 #include "policy/address.h"
@@ -76,6 +77,7 @@ Plan::Outcome Plan::make(const BoundRoute& to, const BoundPolicy& policy, const 
   route = &to;
   count = 0;
   absent = 0;
+  marks = 0;
   used_ = 0;
   const CountedValues found(*to.route, policy.model(), values);
   if (!values.complete()) return Outcome::unreadable;
@@ -110,6 +112,77 @@ Plan::Outcome Plan::make(const BoundRoute& to, const BoundPolicy& policy, const 
     ++count;
   }
   return count == 0 ? Outcome::nothing_applies : Outcome::ready;
+}
+
+namespace {
+
+// Of no rule: rules' identities are hashes of their texts.
+constexpr std::uint64_t kKeyMark = 0x77'65'69'72'2d'6b'65'79;
+constexpr std::uint64_t kRequestMark = 0x77'65'69'72'2d'72'65'71;
+
+// One unit that comes back after exactly so long.
+const limit::Numbers& mark_numbers() {
+  static const limit::Numbers numbers =
+      limit::Numbers::make({.algorithm = Algorithm::gcra,
+                            .limit = 1,
+                            .period = {.length = kIdempotencyMemory},
+                            .burst = std::nullopt})
+          .value();
+  return numbers;
+}
+
+std::string_view bytes_of(const ValueDigester::Digest& digest) noexcept {
+  return {digest.data(), digest.size()};
+}
+
+// Behind its length, so that no two lists of texts are one text.
+void append_framed(std::string& out, std::string_view text) {
+  for (int shift = 0; shift < 64; shift += 8)
+    out.push_back(static_cast<char>(text.size() >> shift));
+  out += text;
+}
+
+}  // namespace
+
+void Plan::name_request(std::string_view key, std::uint64_t metered, const KeyHasher& hasher,
+                        const ValueDigester& digester) {
+  std::string tenant;
+  std::string asked;
+  append_framed(tenant, route->name);
+  append_framed(tenant, key);
+  for (std::size_t i = 0; i < count; ++i) {
+    if ((metered >> i & 1) != 0) append_framed(tenant, counters[i].key);
+    append_framed(asked, counters[i].key);
+  }
+  append_framed(asked, std::to_string(counters[0].cost));
+  request_key = key;
+  request.key = digester(tenant);
+  request.asked = digester(tenant + asked);
+  marks = kMarks;
+  for (std::size_t i = 0; i < kMarks; ++i) {
+    policy::KeyWriter text(keys_.data() + used_, i == 0 ? kKeyMark : kRequestMark);
+    text.value(bytes_of(request.key), digester);
+    if (i == 1) text.value(bytes_of(request.asked), digester);
+    used_ += text.view().size();
+    counters[count + i] = {.numbers = &mark_numbers(),
+                           .rule = "idempotency key",
+                           .identity = i == 0 ? kKeyMark : kRequestMark,
+                           .digest = hasher(text.view()),
+                           .key = text.view(),
+                           .cost = 1,
+                           .op = store::Op::take,
+                           .shadow = false,
+                           .generation = counters[0].generation};
+  }
+}
+
+Plan::Marked Plan::marked(std::span<const store::Finding> findings) const noexcept {
+  if (marks == 0 || findings.size() < count + marks) return Marked::fresh;
+  const auto there = [&](std::size_t i) {
+    return findings[count + i].step.outcome != limit::Outcome::allowed;
+  };
+  if (there(1)) return Marked::replayed;
+  return there(0) ? Marked::conflict : Marked::fresh;
 }
 
 }  // namespace weir::guard

@@ -4,11 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/key_digest.h"
 #include "base/raw_array.h"
 #include "guard/bound_policy.h"
+#include "guard/request_name.h"
 #include "policy/key.h"
 #include "policy/read_route.h"
 #include "policy/rule_draft.h"
@@ -34,14 +36,25 @@ class Values {
 // written.
 struct Plan {
   enum class Outcome : std::uint8_t { ready, nothing_applies, missing_value, unreadable };
+  // Two counters that hold one unit a day: of the key, and of the key with this request. Charged
+  // with the rules' counters, all or nothing, they make a store say which requests it admitted
+  // before.
+  static constexpr std::size_t kMarks = 2;
 
   const BoundRoute* route = nullptr;
   std::size_t count = 0;
   std::size_t absent = 0;  // values the request lacked
-  RawArray<store::Counter, kMaxRules> counters;
+  // Behind the rules' counters, the marks of the request's idempotency key.
+  RawArray<store::Counter, kMaxRules + kMarks> counters;
   RawArray<const BoundRule*, kMaxRules> rules;
 
-  std::span<const store::Counter> asked() const noexcept { return {counters.data(), count}; }
+  std::size_t marks = 0;  // 0 or kMarks
+  std::string request_key;
+  RequestName request;
+
+  std::span<const store::Counter> asked() const noexcept {
+    return {counters.data(), count + marks};
+  }
 
   Plan() noexcept {}  // NOLINT: see above
   Plan(const Plan&) = delete;
@@ -54,9 +67,18 @@ struct Plan {
                std::uint64_t units, const KeyHasher& hasher,
                const ValueDigester& digester) noexcept;
 
+  // Names the request, whose `metered` counters (bit by bit) are its tenant's. After make().
+  void name_request(std::string_view key, std::uint64_t metered, const KeyHasher& hasher,
+                    const ValueDigester& digester);
+
+  // What the marks say, of a store's findings.
+  enum class Marked : std::uint8_t { fresh, replayed, conflict };
+  Marked marked(std::span<const store::Finding> findings) const noexcept;
+
  private:
   std::size_t used_ = 0;
-  std::array<char, kMaxRules * (8 + policy::kMaxSources * (1 + policy::KeyWriter::kMaxPlainValue))>
+  std::array<char, 2 * (8 + 2 * 17) + kMaxRules * (8 + policy::kMaxSources *
+                                                           (1 + policy::KeyWriter::kMaxPlainValue))>
       keys_;
 };
 

@@ -136,6 +136,10 @@ class ShardDriver final : private store::redis::ClientEvents,
   ladder::Moment moment() const noexcept;
   Nanos deadline() const noexcept { return options_.deadline; }
   const ladder::ShardLadder& ladder() const noexcept { return ladder_; }
+  // See ShardLadder::restore_overspend().
+  void restore_overspend(const KeyDigest& counter, Instant window, std::uint64_t units) {
+    ladder_.restore_overspend(counter, window, units);
+  }
   const ShardCounters& counters() const noexcept { return counters_; }
   Connection connection() const;
   WorkerPart part() const { return seat_.part(); }

@@ -27,11 +27,13 @@ constexpr Nanos kStuckAfter = std::chrono::milliseconds(20);
 // points to.
 class Guard::Impl::Job : public guard::SharedAsk {
  public:
-  Job(Impl& impl, PolicyRef policy, const guard::BoundRoute& route, CheckOptions options)
+  Job(Impl& impl, PolicyRef policy, const guard::BoundRoute& route, CheckOptions options,
+      CallRef call)
       : impl_(impl),
         policy_(std::move(policy)),
         route_(route),
         options_(options),
+        call_(std::move(call)),
         begun_(impl.clock_->mono()) {}
 
   guard::Plan plan;
@@ -43,6 +45,7 @@ class Guard::Impl::Job : public guard::SharedAsk {
                .when_store_fails = route.when_store_fails,
                .ceiling = route_.ceiling,
                .ceiling_numbers = route.ceiling ? &route.ceiling->numbers : nullptr};
+    request.marks = plan.marks;
     if (impl_.usage_) {
       request.metered = guard::UsageRecorder::metered(plan);
       if (request.metered != 0 && route.overspend) request.overspend = &*route.overspend;
@@ -58,7 +61,10 @@ class Guard::Impl::Job : public guard::SharedAsk {
     const bool by_a_store = verdict.rung == Rung::store || verdict.rung == Rung::fallback;
     if (verdict.numbers_known) {
       guard::compose(plan, found, store_now, verdict.rung, decision);
-      if (by_a_store) impl_.count_shadows(plan, found);
+      if (by_a_store) {
+        impl_.count_shadows(plan, found);
+        read_marks(plan, found, call_.get(), decision);
+      }
       if (verdict.rung == Rung::store) {
         keep_keys(found, decision);
       } else {
@@ -73,7 +79,7 @@ class Guard::Impl::Job : public guard::SharedAsk {
       decision.rung = verdict.rung;
       decision.decided_at = store_now;
     }
-    impl_.record_admitted(plan, options_, decision);
+    impl_.record_admitted(plan, options_, call_.get(), decision);
     if (verdict.unenforced) impl_.metrics_.count_unenforced(route_.metrics);
     impl_.settle(decision, *policy_, route_, options_, impl_.clock_->mono() - begun_);
     return decision;
@@ -89,16 +95,26 @@ class Guard::Impl::Job : public guard::SharedAsk {
   // Records it; `then` is told, once, in any thread, what may be told.
   void record(const ladder::LadderVerdict& verdict, Instant at, std::span<store::Finding> findings,
               std::function<void(const ladder::LadderVerdict&)> then) {
-    impl_.usage_->append(plan,
-                         {.metered = request.metered,
-                          .overspent = verdict.overspent,
-                          .cost = options_.cost,
-                          .outage = true,
-                          .at = at},
-                         [this, verdict, findings, then = std::move(then),
-                          store = std::weak_ptr(impl_.shared_)](bool durable) {
-                           then(durable ? verdict : not_recorded(store.lock(), verdict, findings));
-                         });
+    const guard::UsageRecorder::Usage usage{.metered = request.metered,
+                                            .overspent = verdict.overspent,
+                                            .cost = options_.cost,
+                                            .outage = true,
+                                            .at = at,
+                                            .rung = verdict.rung};
+    auto told = [this, verdict, findings, then = std::move(then),
+                 store = std::weak_ptr(impl_.shared_)](bool durable) {
+      then(durable ? verdict : not_recorded(store.lock(), verdict, findings));
+    };
+    if (call_ == nullptr || !call_->reserve) {
+      impl_.usage_->append(plan, usage, std::move(told));
+      return;
+    }
+    impl_.usage_->append_reservation(
+        plan, usage, *call_->reserve,
+        [call = call_, told = std::move(told)](std::optional<std::string> id) {
+          if (id) call->reservation = std::move(*id);
+          told(id.has_value());
+        });
   }
 
  protected:
@@ -106,6 +122,7 @@ class Guard::Impl::Job : public guard::SharedAsk {
   PolicyRef policy_;
   const guard::BoundRoute& route_;
   const CheckOptions options_;
+  const CallRef call_;
   const MonoTime begun_;
 
  private:
@@ -230,13 +247,15 @@ ladder::LadderVerdict recorded(Job& job, const ladder::LadderVerdict& verdict, I
 }  // namespace
 
 Decision Guard::Impl::decide_shared(PolicyRef policy, const guard::BoundRoute& route,
-                                    const guard::Values& values, CheckOptions options) noexcept {
+                                    const guard::Values& values, CheckOptions options,
+                                    const CallRef& call) noexcept {
   const guard::BoundPolicy& bound = *policy;
-  auto job = std::make_shared<WaitedJob<Job>>(*this, std::move(policy), route, options);
+  auto job = std::make_shared<WaitedJob<Job>>(*this, std::move(policy), route, options, call);
   const guard::Plan::Outcome outcome =
       job->plan.make(route, bound, values, options.cost, hasher_, digester_);
   Decision decision;
   if (!needs_asking(outcome, job->plan, route, decision) ||
+      !begin_call(job->plan, options, call.get(), decision) ||
       !can_record(job->plan, options, decision)) {
     settle(decision, bound, route, options, std::nullopt);
     return decision;
@@ -266,18 +285,19 @@ Decision Guard::Impl::decide_shared(PolicyRef policy, const guard::BoundRoute& r
 
 void Guard::Impl::decide_async(PolicyRef policy, const guard::BoundRoute& route,
                                const guard::Values& values, CheckOptions options,
-                               std::function<void(Decision)> done) noexcept {
+                               std::function<void(Decision)> done, const CallRef& call) noexcept {
   if (!shared_) {
-    done(decide(std::move(policy), route, values, options));
+    done(decide(std::move(policy), route, values, options, call));
     return;
   }
   const guard::BoundPolicy& bound = *policy;
-  auto job =
-      std::make_unique<CallbackJob<Job>>(std::move(done), *this, std::move(policy), route, options);
+  auto job = std::make_unique<CallbackJob<Job>>(std::move(done), *this, std::move(policy), route,
+                                                options, call);
   const guard::Plan::Outcome outcome =
       job->plan.make(route, bound, values, options.cost, hasher_, digester_);
   Decision decision;
   if (!needs_asking(outcome, job->plan, route, decision) ||
+      !begin_call(job->plan, options, call.get(), decision) ||
       !can_record(job->plan, options, decision)) {
     settle(decision, bound, route, options, std::nullopt);
     job->answer(std::move(decision));
@@ -322,14 +342,15 @@ Guard::Impl::Carried Guard::Impl::carry_out(std::span<const store::Counter> coun
 }
 
 void Guard::Impl::check_async(std::string_view name, const guard::Values& values,
-                              CheckOptions options, std::function<void(Decision)> done) {
+                              CheckOptions options, std::function<void(Decision)> done,
+                              const CallRef& call) {
   PolicyRef policy = current_.read();
   const guard::BoundRoute* route = policy->find(name);
   if (!shared_ || route == nullptr) {
-    done(check(name, values, options));
+    done(check(name, values, options, call));
     return;
   }
-  decide_async(std::move(policy), *route, values, options, std::move(done));
+  decide_async(std::move(policy), *route, values, options, std::move(done), call);
 }
 
 }  // namespace weir

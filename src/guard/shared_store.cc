@@ -199,6 +199,10 @@ class ThreadedStore final : public SharedStore {
     return driver_.not_recorded(request, findings, served);
   }
 
+  void restore_overspend(const KeyDigest& counter, Instant window, std::uint64_t units) override {
+    driver_.restore_overspend(counter, window, units);
+  }
+
   bool in_its_thread() const noexcept override {
     return std::this_thread::get_id() == thread_.get_id();
   }

@@ -57,6 +57,12 @@ class SharedStore {
                                              std::span<store::Finding> findings,
                                              const ladder::LadderVerdict& served) noexcept = 0;
 
+  // An earlier process served so many units of a counter beyond its part; see
+  // ShardLadder::restore_overspend(). A store that meters nothing has nothing to remember.
+  virtual void restore_overspend(const KeyDigest& counter, Instant window, std::uint64_t units) {
+    (void)counter, (void)window, (void)units;
+  }
+
   // Whether the caller is in the thread that answers asks, and so must not wait for one.
   virtual bool in_its_thread() const noexcept = 0;
 

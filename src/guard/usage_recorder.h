@@ -4,9 +4,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "guard/idempotency_table.h"
 #include "guard/plan.h"
+#include "guard/reservation_book.h"
 #include "policy/model.h"
 #include "render/metrics.h"
 #include "weir/clock.h"
@@ -43,6 +47,7 @@ class UsageRecorder {
     std::uint64_t cost = 0;
     bool outage = false;
     Instant at{};
+    Rung rung = Rung::store;
   };
   // Records what a decision that stands used, within the time that the policy says. False: there is
   // no room to keep it.
@@ -50,6 +55,25 @@ class UsageRecorder {
   // Records what a decision would use: `done` says, once, whether it is durable. The plan is not
   // looked at after this returns.
   void append(const Plan& plan, const Usage& usage, std::function<void(bool)> done);
+
+  // The same of an estimate: what is recorded is a reservation. `decision` is what a store
+  // admitted, and can give back; null: nothing of it can be given back.
+  std::optional<std::string> follow_reservation(const Plan& plan, const Usage& usage,
+                                                const ReservationTerms& terms,
+                                                const Decision& decision);
+  void append_reservation(const Plan& plan, const Usage& usage, const ReservationTerms& terms,
+                          std::function<void(std::optional<std::string>)> done);
+  ReservationBook& reservations() noexcept { return *book_; }
+
+  IdempotencyTable& requests() noexcept { return requests_; }
+
+  // What an earlier process served beyond its part, in windows that may not be over.
+  struct Overspent {
+    KeyDigest counter;
+    Instant window{};
+    std::uint64_t units = 0;
+  };
+  const std::vector<Overspent>& overspent_before() const noexcept { return overspent_before_; }
   // Whether follow() would keep an event now.
   bool has_room() const;
 
@@ -67,6 +91,9 @@ class UsageRecorder {
 
  private:
   class Events;
+  void read_notes(const std::string& folder);
+  HeldReservation hold(const Plan& plan, const Usage& usage, const ReservationTerms& terms,
+                       const Decision* decision);
 
   UsageRecorder(Clock& clock, render::Metrics& metrics);
   void write_metrics(render::Exposition& out) const;
@@ -78,6 +105,9 @@ class UsageRecorder {
   std::uint64_t source_ = 0;
   std::unique_ptr<ledger::Journal> journal_;
   std::unique_ptr<ledger::Settler> settler_;
+  std::unique_ptr<ReservationBook> book_;
+  IdempotencyTable requests_;
+  std::vector<Overspent> overspent_before_;
 };
 
 // The values of a counter's key as a bill names them: one as it came, several with '/' between

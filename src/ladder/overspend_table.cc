@@ -51,6 +51,14 @@ void OverspendTable::give_back(const store::Counter& counter, std::uint64_t cap,
   entry.state = limit::refund(entry.numbers, entry.state, now, counter.cost, looked.receipt()).next;
 }
 
+void OverspendTable::restore(const KeyDigest& digest, Instant window, std::uint64_t units) {
+  std::lock_guard lock(mutex_);
+  if (before_.size() >= capacity_) return;
+  Before& before = before_[digest];
+  if (before.window < window) before = {.window = window, .units = 0};
+  if (before.window == window) before.units += units;
+}
+
 std::size_t OverspendTable::size() const {
   std::lock_guard lock(mutex_);
   return entries_.size();
@@ -63,6 +71,13 @@ OverspendTable::Entry* OverspendTable::find_or_make(const KeyDigest& digest, con
     if (entries_.size() >= capacity_) sweep(now);
     if (entries_.size() >= capacity_) return nullptr;
     found = entries_.emplace(digest, Entry{.numbers = numbers, .state = {}}).first;
+    if (const auto before = before_.find(digest); before != before_.end()) {
+      const Instant window{Nanos(limit::window_at(numbers, now).start_ns)};
+      const auto used = std::min<std::uint64_t>(before->second.units, numbers.limit);
+      if (before->second.window == window)
+        found->second.state = limit::take(numbers, {}, now, used).next;
+      before_.erase(before);
+    }
   }
   Entry& entry = found->second;
   if (entry.numbers.stamp != numbers.stamp) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "base/key_digest.h"
 #include "limit/numbers.h"
 #include "limit/parts.h"
 #include "limit/step.h"
@@ -30,9 +31,17 @@ class OverspendTable {
   // Gives back what take() just took.
   void give_back(const store::Counter& counter, std::uint64_t cap, limit::Place place, Instant now);
 
+  // What an earlier process took of this counter, in the window that begins then: gone with the
+  // window, and never renewed in it.
+  void restore(const KeyDigest& digest, Instant window, std::uint64_t units);
+
   std::size_t size() const;
 
  private:
+  struct Before {
+    Instant window{};
+    std::uint64_t units = 0;
+  };
   struct Entry {
     limit::Numbers numbers;
     limit::State state;
@@ -49,6 +58,8 @@ class OverspendTable {
   const std::size_t capacity_;
   mutable std::mutex mutex_;
   std::unordered_map<KeyDigest, Entry, Hash> entries_;
+  // Of counters that were not asked about since the start: their numbers are not known yet.
+  std::unordered_map<KeyDigest, Before, Hash> before_;
   Instant swept_{};
 };
 

@@ -52,9 +52,12 @@ ShardLadder::Begin ShardLadder::begin(const LadderRequest& request, const Moment
   }
   // A key asks everywhere or nowhere while the fleet recovers, so a request asks when all its keys
   // may.
-  const bool admitted = std::all_of(request.counters.begin(), request.counters.end(),
+  const auto limits = request.counters.first(request.counters.size() - request.marks);
+  const bool admitted = std::all_of(limits.begin(), limits.end(),
                                     [&](const Counter& c) { return breaker_.admits(c.digest.lo); });
   if (!admitted) return Begin::away;
+  // What is over its limit now may have been admitted before, which the marks say.
+  if (request.marks > 0) return Begin::ask;
   return deny_by_known(request, now, kKnownDenialAge, findings, verdict) ? Begin::decided
                                                                          : Begin::ask;
 }
@@ -92,6 +95,17 @@ LadderVerdict ShardLadder::refused(const Moment& now) const noexcept {
 
 LadderVerdict ShardLadder::without(const LadderRequest& request, const Moment& now,
                                    std::span<Finding> findings) noexcept {
+  if (request.marks == 0) return without_marks(request, now, findings);
+  const LadderRequest limits = request.limits();
+  for (std::size_t i = limits.counters.size(); i < findings.size(); ++i) {
+    findings[i] = Finding{};
+    findings[i].step.outcome = Outcome::allowed;
+  }
+  return without_marks(limits, now, findings.first(limits.counters.size()));
+}
+
+LadderVerdict ShardLadder::without_marks(const LadderRequest& request, const Moment& now,
+                                         std::span<Finding> findings) noexcept {
   LadderVerdict verdict;
   if (deny_by_known(request, now, std::nullopt, findings, verdict)) return verdict;
   switch (request.when_store_fails) {
@@ -147,8 +161,10 @@ void ShardLadder::shares_of(const LadderRequest& request, const Division& divisi
                                                     : kNothing;
 }
 
-void ShardLadder::unspend(const LadderRequest& request, const Moment& now,
+void ShardLadder::unspend(const LadderRequest& asked, const Moment& now,
                           std::span<const Finding> findings) noexcept {
+  const LadderRequest request = asked.limits();
+  findings = findings.first(request.counters.size());
   const auto division = division_.read();
   Shares mine;
   shares_of(request, *division, 0, mine);
@@ -259,9 +275,11 @@ void ShardLadder::give_back_overspend(const LadderRequest& request, const Divisi
   }
 }
 
-LadderVerdict ShardLadder::not_recorded(const LadderRequest& request, const Moment& now,
+LadderVerdict ShardLadder::not_recorded(const LadderRequest& asked, const Moment& now,
                                         std::span<Finding> findings,
                                         const LadderVerdict& served) noexcept {
+  const LadderRequest request = asked.limits();
+  findings = findings.first(request.counters.size());
   const auto division = division_.read();
   Shares within;
   shares_of(request, *division, served.overspent, within);

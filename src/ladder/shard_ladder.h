@@ -31,6 +31,17 @@ struct LadderRequest {
   // metered rule.
   std::uint64_t metered = 0;
   const policy::Overspend* overspend = nullptr;  // what these may be served beyond the part
+  // The last so many counters are no limits but marks of an idempotency key: a store that has them
+  // denies the request. Without the store they say nothing.
+  std::size_t marks = 0;
+
+  // The same without the marks.
+  LadderRequest limits() const noexcept {
+    LadderRequest same = *this;
+    same.counters = counters.first(counters.size() - marks);
+    same.marks = 0;
+    return same;
+  }
 };
 
 // A decision, before it is put into words.
@@ -89,16 +100,22 @@ class ShardLadder {
 
   // Takes back what without() has just admitted from this worker's part, with these findings: the
   // request was denied elsewhere.
-  void unspend(const LadderRequest& request, const Moment& now,
+  void unspend(const LadderRequest& asked, const Moment& now,
                std::span<const store::Finding> findings) noexcept;
   // Whether the request's ceiling, where it has one, admits it too; else `verdict` says so.
   static bool under_ceiling(const LadderRequest& request, Instant now,
                             LadderVerdict& verdict) noexcept;
   // What is told instead of `served`, whose usage could not be recorded: what it took here is given
   // back. `now` and `findings` are those of the decision.
-  LadderVerdict not_recorded(const LadderRequest& request, const Moment& now,
+  LadderVerdict not_recorded(const LadderRequest& asked, const Moment& now,
                              std::span<store::Finding> findings,
                              const LadderVerdict& served) noexcept;
+
+  // An earlier process served so many units of a counter beyond its part, in the window that begins
+  // then. Before the first decision.
+  void restore_overspend(const KeyDigest& digest, Instant window, std::uint64_t units) {
+    overspend_.restore(digest, window, units);
+  }
 
   // Who shares the limits from now on.
   void divide(Division division);
@@ -112,6 +129,8 @@ class ShardLadder {
  private:
   bool deny_by_known(const LadderRequest& request, const Moment& now, std::optional<Nanos> max_age,
                      std::span<store::Finding> findings, LadderVerdict& verdict) const noexcept;
+  LadderVerdict without_marks(const LadderRequest& request, const Moment& now,
+                              std::span<store::Finding> findings) noexcept;
   LadderVerdict share(const LadderRequest& request, const Moment& now,
                       std::span<store::Finding> findings) noexcept;
   struct Shares {

@@ -20,6 +20,7 @@ constexpr Nanos kFirstOpening = std::chrono::seconds(2);
 
 void Journal::Queue::clear() noexcept {
   events.clear();
+  notes.clear();
   waiters.clear();
   waited_for = 0;
 }
@@ -71,7 +72,7 @@ std::uint64_t Journal::close() noexcept {
 
 // Under the lock: whether what is queued may stay.
 Result<void> Journal::room() const {
-  if (queue_.events.size() + in_flight_ > options_.max_waiting) {
+  if (std::max(queue_.events.size(), queue_.notes.size()) + in_flight_ > options_.max_waiting) {
     return Error{ErrorCode::resource_exhausted,
                  "journal: " + std::to_string(options_.max_waiting) +
                      " events wait for the disk, which is as many as may"};
@@ -87,23 +88,28 @@ Result<void> Journal::room() const {
 }
 
 // Under the lock.
-bool Journal::push(std::span<const UsageEvent> events, Done* done, Error& why) {
+bool Journal::push(std::span<const UsageEvent> events, std::vector<Note>& notes, Done* done,
+                   Error& why) {
   const std::size_t before = queue_.events.size();
+  const std::size_t notes_before = queue_.notes.size();
   Result<void> taken;
   for (std::size_t i = 0; i < events.size() && taken; ++i) taken = queue_.events.add(events[i]);
+  for (Note& note : notes) queue_.notes.push_back(std::move(note));
   if (taken) taken = room();
   if (!taken) {
     queue_.events.cut(before);
+    queue_.notes.resize(notes_before);
     why = taken.error();
     return false;
   }
   if (queue_.waiters.empty()) queue_.first = mono_now();
-  queue_.waiters.push_back({queue_.events.size(), done != nullptr ? std::move(*done) : Done{}});
+  queue_.waiters.push_back(
+      {queue_.events.size(), queue_.notes.size(), done != nullptr ? std::move(*done) : Done{}});
   if (done != nullptr) ++queue_.waited_for;
   return true;
 }
 
-void Journal::append(std::span<const UsageEvent> events, Done done) {
+void Journal::append(std::span<const UsageEvent> events, std::vector<Note> notes, Done done) {
   Error why;
   bool wake = false;
   {
@@ -114,7 +120,7 @@ void Journal::append(std::span<const UsageEvent> events, Done done) {
     } else if (in_flight_ > 0 && mono_now() - in_flight_since_ > kStuck) {
       why = Error{ErrorCode::unavailable, options_.folder + ": the disk does not answer"};
       refused_ += events.size();
-    } else if (!failure_ && push(events, &done, why)) {
+    } else if (!failure_ && push(events, notes, &done, why)) {
       wake = queue_.waited_for == 1;
       done = nullptr;
     } else {
@@ -126,10 +132,10 @@ void Journal::append(std::span<const UsageEvent> events, Done done) {
   if (done) done(why);
 }
 
-bool Journal::follow(std::span<const UsageEvent> events) {
+bool Journal::follow(std::span<const UsageEvent> events, std::vector<Note> notes) {
   Error why;
   std::lock_guard lock(mutex_);
-  if (stopping_ || !push(events, nullptr, why)) {
+  if (stopping_ || !push(events, notes, nullptr, why)) {
     refused_ += events.size();
     return false;
   }
@@ -273,7 +279,7 @@ void Journal::commit(std::unique_lock<std::mutex>& lock) {
   in_flight_bytes_ = taken_.events.bytes();
   lock.unlock();
   Result<void> done = skip > file_->counts().last ? file_->skip_to(skip) : Result<void>();
-  if (done) done = file_->commit(taken_.events, settled);
+  if (done) done = file_->commit(taken_.events, settled, taken_.notes);
   std::vector<Done> waiting;
   lock.lock();
   if (done) {
@@ -327,15 +333,19 @@ std::vector<Journal::Done> Journal::keep_followers() {
   std::vector<Done> waiting;
   for (Queue* from : {&taken_, &queue_}) {
     std::size_t begin = 0;
+    std::size_t notes_begin = 0;
     for (Queue::Waiter& waiter : from->waiters) {
       if (!waiter.done) {
+        for (std::size_t i = notes_begin; i < waiter.notes_end; ++i)
+          kept.notes.push_back(std::move(from->notes[i]));
         for (std::size_t i = begin; i < waiter.end; ++i) kept.events.add_encoded(from->events[i]);
-        kept.waiters.push_back({kept.events.size(), {}});
+        kept.waiters.push_back({kept.events.size(), kept.notes.size(), {}});
       } else {
         refused_ += waiter.end - begin;
         if (from == &queue_) waiting.push_back(std::move(waiter.done));
       }
       begin = waiter.end;
+      notes_begin = waiter.notes_end;
     }
   }
   kept.first = mono_now();

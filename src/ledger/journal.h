@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "ledger/event_batch.h"
@@ -78,10 +79,14 @@ class Journal {
   using Done = std::function<void(const Result<void>&)>;
   // Records the events, all or none, and calls `done` once: after they became durable, or with why
   // they did not.
-  void append(std::span<const UsageEvent> events, Done done);
+  void append(std::span<const UsageEvent> events, Done done) {
+    append(events, {}, std::move(done));
+  }
+  // The same, with what is to be known again: all of it, or none.
+  void append(std::span<const UsageEvent> events, std::vector<Note> notes, Done done);
   // Records the events within Options::within, while the disk takes them; keeps them meanwhile in
   // memory, where a crash loses them. False: there is no room for them, and none was taken.
-  bool follow(std::span<const UsageEvent> events);
+  bool follow(std::span<const UsageEvent> events, std::vector<Note> notes = {});
 
   // Whether follow() would keep one more event now.
   bool has_room() const;
@@ -116,9 +121,11 @@ class Journal {
   // What callers handed in and the thread has not taken.
   struct Queue {
     EventBatch events;
+    std::vector<Note> notes;
     struct Waiter {
-      std::size_t end = 0;  // of its events
-      Done done;            // empty: nobody waits
+      std::size_t end = 0;        // of its events
+      std::size_t notes_end = 0;  // of its notes
+      Done done;                  // empty: nobody waits
     };
     std::vector<Waiter> waiters;
     std::size_t waited_for = 0;  // of the waiters, those who wait
@@ -128,7 +135,7 @@ class Journal {
 
   Journal(Options options, FolderLock lock);
   Result<void> room() const;
-  bool push(std::span<const UsageEvent> events, Done* done, Error& why);
+  bool push(std::span<const UsageEvent> events, std::vector<Note>& notes, Done* done, Error& why);
   void run();
   void tell(std::unique_lock<std::mutex>& lock);
   void reopen(std::unique_lock<std::mutex>& lock);

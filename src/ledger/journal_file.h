@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "ledger/event_batch.h"
 #include "ledger/journal_mark.h"
+#include "ledger/note.h"
 #include "ledger/sqlite.h"
 #include "weir/clock.h"
 #include "weir/result.h"
@@ -71,8 +73,10 @@ class JournalFile {
   //              only where none ever took an event. Else as sqlite_error().
   static Result<JournalFile> open(const Options& options, std::optional<Durable> durable = {});
 
-  // One transaction: takes over what the ledger settled, then appends.
-  Result<void> commit(const EventBatch& events, const Settled& settled);
+  // One transaction: takes over what the ledger settled, then appends the events and takes note of
+  // the notes.
+  Result<void> commit(const EventBatch& events, const Settled& settled,
+                      std::span<const Note> notes = {});
   // What need not keep anybody waiting: carries a long log into the database.
   Result<void> tidy();
   // Moves what is in quarantine back among the events, under new numbers.
@@ -102,6 +106,7 @@ class JournalFile {
   Result<void> read_oldest();
   Result<bool> put_aside(const Settled::Rejected& rejected, Instant at, Counts& counts);
   Result<void> take_over(const Settled& settled, Counts& counts);
+  Result<void> take_notes(std::span<const Note> notes, std::uint64_t& kept);
   Result<void> still_in_place() const;
 
   struct Seen {
@@ -120,6 +125,12 @@ class JournalFile {
   Statement put_aside_;
   Statement set_totals_;
   Statement oldest_;
+  Statement put_note_;
+  Statement add_note_;
+  Statement remove_note_;
+  Statement forget_notes_;
+  Statement fewer_notes_;
+  std::uint64_t notes_ = 0;  // at most so many
   Counts counts_;
   std::uint64_t id_ = 0;
   bool oldest_moved_ = false;

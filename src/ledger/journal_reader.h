@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +38,8 @@ class JournalReader {
   // The unsettled events behind `seen` and up to `upto`, in their order, at most `most`.
   Result<std::vector<StoredEvent>> events(EventNumber seen, EventNumber upto, std::size_t most);
   Result<std::vector<QuarantinedEvent>> quarantine(EventNumber seen, std::size_t most);
+  // Calls `each` for every note, those first that end first; their `what` and `at` mean nothing.
+  Result<void> notes(const std::function<void(const Note&)>& each);
   // Of a moment: what the journal holds.
   Result<JournalFile::Counts> counts();
   Result<std::uint64_t> id();

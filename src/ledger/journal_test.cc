@@ -378,6 +378,43 @@ TEST_F(JournalOnDisk, SaysHowMuchEndedWithIt) {
   EXPECT_EQ(journal->close(), 2u);
 }
 
+TEST_F(JournalOnDisk, KnowsItsNotesAgainUntilTheyEnd) {
+  const auto note = [](const char* id, int until, std::int64_t units,
+                       Note::Do what = Note::Do::put) {
+    return Note{.id = id,
+                .at = testing::at_second(100),
+                .until = testing::at_second(until),
+                .units = units,
+                .body = std::string("of ") + id,
+                .what = what};
+  };
+  const auto notes = [&] {
+    std::map<std::string, std::int64_t> found;
+    auto reader = JournalReader::open(file());
+    EXPECT_TRUE(reader->notes([&](const Note& each) {
+      EXPECT_EQ(each.body, "of " + each.id);
+      found[each.id] = each.units;
+    }));
+    return found;
+  };
+  {
+    const auto journal = open(options());
+    ASSERT_TRUE(journal->follow({}, {note("a", 200, 1), note("b", 300, 2), note("c", 99, 3)}));
+    const UsageEvent event = event_of(1);
+    std::atomic<int> told{0};
+    journal->append({&event, 1},
+                    {note("b", 300, 5, Note::Do::add), note("d", 400, 7, Note::Do::add),
+                     note("a", 0, 0, Note::Do::remove)},
+                    [&](const Result<void>& done) { told = done ? 1 : 2; });
+    ASSERT_TRUE(eventually([&] { return told != 0; }));
+    EXPECT_EQ(told, 1);
+  }
+  EXPECT_EQ(notes(), (std::map<std::string, std::int64_t>{{"b", 7}, {"d", 7}}));
+  EXPECT_EQ(recorded(file()).size(), 1u);
+  const auto journal = open(options());
+  EXPECT_EQ(notes().size(), 2u);
+}
+
 TEST_F(JournalOnDisk, KnowsItsOwnThread) {
   const auto journal = open(options());
   EXPECT_FALSE(journal->in_its_thread());

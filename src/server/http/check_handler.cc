@@ -4,6 +4,13 @@
 #include <thread>
 #include <utility>
 
+#include "guard/descriptor_values.h"
+#include "guard/impl.h"
+#include "guard/metered_call.h"
+#include "guard/request_name.h"
+#include "render/decision_json.h"
+#include "render/headers.h"
+#include "render/problem.h"
 #include "server/lane.h"
 
 namespace weir::server::http {
@@ -41,7 +48,8 @@ CheckHandler::CheckHandler(Parts parts, Lane& lane)
     : parts_(std::move(parts)),
       lane_(lane),
       asker_(parts_.limiter, lane),
-      safeguards_(parts_.guard) {}
+      safeguards_(parts_.guard),
+      settling_(parts_.guard, lane) {}
 CheckHandler::~CheckHandler() = default;
 
 void CheckHandler::handle(const Request& request, Exchange& exchange) {
@@ -49,6 +57,7 @@ void CheckHandler::handle(const Request& request, Exchange& exchange) {
   if (request.path() == "/json") return json(request, exchange);
   if (request.path() == "/healthcheck") return healthcheck(request, exchange);
   if (SafeguardHandler::is_for(request.path())) return safeguards_.handle(request, exchange);
+  if (SettleHandler::is_for(request.path())) return settling_.handle(request, exchange);
   exchange.problem(404, "There is nothing here; POST /v1/check decides.");
 }
 
@@ -73,6 +82,14 @@ void CheckHandler::decide(const Request& request, Exchange& exchange) {
   if (const auto fault = body_.read(request.body)) {
     return exchange.problem(400, *fault);
   }
+  const std::string_view key = request.field("Idempotency-Key");
+  if (key.data() != nullptr) {
+    if (request.count("Idempotency-Key") > 1 || key.empty() ||
+        key.size() > guard::kMaxIdempotencyKeyBytes) {
+      return exchange.problem(400, "Idempotency-Key must be given once, and be 1 to 255 bytes.");
+    }
+    if (!body_.by_domain) return check_named(key, exchange);
+  }
   if (!body_.by_domain) return check(exchange);
   asker_.ask(body_.ask(), RateLimitAsker::Form::decision, exchange);
   if (request.body.size() > kKeptBody) body_ = {};
@@ -95,14 +112,59 @@ void CheckHandler::check(Exchange& exchange) {
   spare_.reset(call);
 }
 
-void CheckHandler::ask(std::function<void(Decision)> done) {
+namespace {
+
+// The answer to a request that has an idempotency key.
+void write_named(const Decision& decision, const guard::MeteredCall& call, Responder& answer) {
+  using Naming = guard::MeteredCall::Naming;
+  if (call.naming == Naming::conflict) {
+    return answer.problem(
+        409,
+        "This Idempotency-Key was used before, with other values or another cost; "
+        "nothing was charged.");
+  }
+  if (call.naming == Naming::fresh) return answer.decision(decision);
+  std::string text = "{";
+  render::append_decision_members(text, decision);
+  text += ",\"replayed\":true}\n";
+  std::string lines;
+  render::append_headers(lines, decision);
+  answer.body(200, render::kJsonContentType, text, lines);
+}
+
+}  // namespace
+
+void CheckHandler::check_named(std::string_view key, Exchange& exchange) {
+  struct Named {
+    guard::MeteredCall call;
+    Decision decision;
+    std::optional<Later> later;
+  };
+  auto named = std::make_shared<Named>();
+  named->call.idempotency_key = key;
+  named->later.emplace(exchange.later());
+  Lane& lane = lane_;
+  ask(
+      [named, &lane](Decision decision) {
+        named->decision = std::move(decision);
+        lane.post([named] {
+          named->later->send(
+              [&](Responder& answer) { write_named(named->decision, named->call, answer); });
+        });
+      },
+      std::shared_ptr<guard::MeteredCall>(named, &named->call));
+}
+
+void CheckHandler::ask(std::function<void(Decision)> done,
+                       const std::shared_ptr<guard::MeteredCall>& call) {
   const CheckOptions options{.cost = body_.cost};
   if (!body_.by_request) {
-    return parts_.guard.check_async(body_.route, body_.descriptors, options, std::move(done));
+    return parts_.guard.impl().check_async(body_.route, guard::DescriptorValues(body_.descriptors),
+                                           options, std::move(done), call);
   }
   const HttpRequest request{
       .method = body_.method, .target = body_.path, .peer = body_.peer, .headers = body_.headers};
-  parts_.guard.check_request_async(request, options, std::move(done));
+  parts_.guard.impl().check_request_async(request, options, std::move(done), call);
 }
 
 }  // namespace weir::server::http

@@ -9,10 +9,14 @@
 #include "server/http/rate_limit_asker.h"
 #include "server/http/rate_limit_body.h"
 #include "server/http/safeguard_handler.h"
+#include "server/http/settle_handler.h"
 #include "weir/guard.h"
 
 namespace weir::server {
 class Lane;
+}
+namespace weir::guard {
+struct MeteredCall;
 }
 
 namespace weir::server::http {
@@ -21,6 +25,7 @@ namespace weir::server::http {
 //   POST /v1/check      asks the Guard and writes the decision out
 //   /json               Envoy's rate limit service in JSON, with any method
 //   /v1/breaker/…, /v1/lease/…   see SafeguardHandler
+//   /v1/reserve, /v1/settle, /v1/heartbeat   see SettleHandler
 //   GET /healthcheck    200 "OK" while requests are taken, 500 while the server drains
 class CheckHandler final : public Handler {
  public:
@@ -43,7 +48,9 @@ class CheckHandler final : public Handler {
   void json(const Request& request, Exchange& exchange);
   void healthcheck(const Request& request, Exchange& exchange);
   void check(Exchange& exchange);
-  void ask(std::function<void(Decision)> done);
+  void check_named(std::string_view key, Exchange& exchange);
+  void ask(std::function<void(Decision)> done,
+           const std::shared_ptr<guard::MeteredCall>& call = {});
 
   Parts parts_;
   Lane& lane_;
@@ -51,6 +58,7 @@ class CheckHandler final : public Handler {
   RateLimitBody rate_limit_body_;
   RateLimitAsker asker_;
   SafeguardHandler safeguards_;
+  SettleHandler settling_;
   std::unique_ptr<Call> spare_;
 };
 

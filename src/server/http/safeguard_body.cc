@@ -11,7 +11,7 @@ namespace {
 
 using Member = SafeguardBody::Member;
 
-constexpr std::array<std::pair<std::string_view, Member>, 10> kMembers{{
+constexpr std::array<std::pair<std::string_view, Member>, 16> kMembers{{
     {"spread", Member::kSpread},
     {"permit", Member::kPermit},
     {"outcome", Member::kOutcome},
@@ -22,6 +22,12 @@ constexpr std::array<std::pair<std::string_view, Member>, 10> kMembers{{
     {"id", Member::kId},
     {"mode", Member::kMode},
     {"breaker", Member::kBreaker},
+    {"route", Member::kRoute},
+    {"estimate", Member::kEstimate},
+    {"expire_ms", Member::kExpire},
+    {"on_expiry", Member::kOnExpiry},
+    {"reservation", Member::kReservation},
+    {"units", Member::kUnits},
 }};
 
 // A day: no breaker waits longer.
@@ -50,7 +56,10 @@ std::optional<Enum> among(const std::array<Enum, N>& all, std::string_view word,
 std::optional<std::string> SafeguardBody::read(std::string_view text, unsigned taken,
                                                unsigned needed) {
   spread.reset();
-  permit = id = breaker = {};
+  permit = id = breaker = route = reservation = {};
+  estimate = units = 0;
+  expire.reset();
+  on_expiry = OnExpiry::full;
   outcome = Outcome::ok;
   mode = BreakerMode::automatic;
   retry_after.reset();
@@ -110,6 +119,18 @@ bool SafeguardBody::read_member(Member which, std::string_view key) {
       return read_mode();
     case kBreaker:
       return read_text(key, breaker);
+    case kRoute:
+      return read_text(key, route);
+    case kEstimate:
+      return read_number(key, kMaxUnits, estimate);
+    case kExpire:
+      return read_time(key, expire);
+    case kOnExpiry:
+      return read_on_expiry();
+    case kReservation:
+      return read_text(key, reservation);
+    case kUnits:
+      return read_number(key, kMaxUnits, units);
   }
   return false;
 }
@@ -157,6 +178,20 @@ bool SafeguardBody::read_mode() {
   if (!found) return wrong("mode", "must be one of " + words);
   mode = *found;
   return true;
+}
+
+bool SafeguardBody::read_on_expiry() {
+  std::string_view word;
+  if (!read_text("on_expiry", word)) return false;
+  for (const auto& [name, choice] :
+       {std::pair(std::string_view("full"), OnExpiry::full),
+        std::pair(std::string_view("last_heartbeat"), OnExpiry::last_heartbeat),
+        std::pair(std::string_view("zero"), OnExpiry::zero)}) {
+    if (word != name) continue;
+    on_expiry = choice;
+    return true;
+  }
+  return wrong("on_expiry", "must be one of full, last_heartbeat, zero");
 }
 
 bool SafeguardBody::read_descriptors() {

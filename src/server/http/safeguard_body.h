@@ -10,12 +10,13 @@
 #include "weir/breaker.h"
 #include "weir/clock.h"
 #include "weir/guard.h"
+#include "weir/reservation.h"
 
 namespace weir::server::http {
 
-// Reads the bodies of /v1/breaker and /v1/lease, whose members are few and differ by what is asked.
-// Strict: an unknown or repeated member, one that this question does not take, and a value of
-// another type is a fault. An empty body is an empty object.
+// Reads the bodies of /v1/breaker, /v1/lease, /v1/reserve and /v1/settle, whose members are few and
+// differ by what is asked. Strict: an unknown or repeated member, one that this question does not
+// take, and a value of another type is a fault. An empty body is an empty object.
 //
 // Threads:     one at a time; reuse it, it keeps its memory.
 class SafeguardBody {
@@ -31,6 +32,12 @@ class SafeguardBody {
     kId = 128,
     kMode = 256,
     kBreaker = 512,
+    kRoute = 1'024,
+    kEstimate = 2'048,
+    kExpire = 4'096,
+    kOnExpiry = 8'192,
+    kReservation = 16'384,
+    kUnits = 32'768,
   };
 
   // `taken`, and `needed` of them. Returns what is wrong, as a sentence that names the field. What
@@ -47,6 +54,12 @@ class SafeguardBody {
   std::string_view id;
   BreakerMode mode = BreakerMode::automatic;
   std::string_view breaker;
+  std::string_view route;
+  std::uint64_t estimate = 0;
+  std::optional<Nanos> expire;
+  OnExpiry on_expiry = OnExpiry::full;
+  std::string_view reservation;
+  std::uint64_t units = 0;
 
  private:
   bool member(std::string_view key, unsigned taken);
@@ -56,6 +69,7 @@ class SafeguardBody {
   bool read_time(std::string_view field, std::optional<Nanos>& value);
   bool read_outcome();
   bool read_mode();
+  bool read_on_expiry();
   bool read_descriptors();
   bool is(std::string_view field, JsonReader::Kind wanted);
   bool wrong(std::string_view field, std::string_view why);

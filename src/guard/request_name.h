@@ -1,0 +1,23 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+#include "base/key_digest.h"
+#include "weir/clock.h"
+
+namespace weir::guard {
+
+// An idempotency key is known for so long after the request that brought it; the ledger knows it
+// longer.
+inline constexpr Nanos kIdempotencyMemory = std::chrono::hours(24);
+inline constexpr std::size_t kMaxIdempotencyKeyBytes = 255;
+
+// What an idempotency key names: the key among those of its tenant and route, and the request that
+// it was used for.
+struct RequestName {
+  ValueDigester::Digest key{};
+  ValueDigester::Digest asked{};
+};
+
+}  // namespace weir::guard

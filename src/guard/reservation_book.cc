@@ -1,0 +1,260 @@
+#include "guard/reservation_book.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/key_digest.h"
+#include "ledger/event_batch.h"
+#include "weir/limits.h"
+
+namespace weir::guard {
+namespace {
+
+constexpr Nanos kLookEvery = std::chrono::seconds(1);
+// One that ended is known for so long, for who did not hear of it.
+constexpr Nanos kMemory = std::chrono::hours(24);
+// Of ended ones; the journal's notes know them longer.
+constexpr std::size_t kMostEnded = 65'536;
+
+std::string words(std::uint64_t units) {
+  return std::to_string(units) + (units == 1 ? " unit" : " units");
+}
+
+Settlement settlement_of(const HeldReservation& held, bool repeated) {
+  return {.reserved = held.reserved,
+          .units = held.units,
+          .overdraft = held.units > held.reserved ? held.units - held.reserved : 0,
+          .repeated = repeated};
+}
+
+Error not_known() {
+  return {ErrorCode::not_found,
+          "reservation: this worker has none of that name; the one that gave it settles it"};
+}
+
+Error ended_otherwise(const HeldReservation& held) {
+  return {ErrorCode::failed_precondition, std::string("reservation: it ") +
+                                              (held.expired ? "expired, and was" : "was") +
+                                              " settled as " + words(held.units)};
+}
+
+}  // namespace
+
+ReservationBook::ReservationBook(ledger::Journal& journal, Clock& clock)
+    : journal_(journal), clock_(clock) {}
+
+ReservationBook::~ReservationBook() {
+  stop();
+}
+
+void ReservationBook::start(Limits limits) {
+  limits_ = std::move(limits);
+  thread_ = std::thread([this] { run(); });
+}
+
+void ReservationBook::stop() noexcept {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void ReservationBook::run() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    lock.unlock();
+    end_expired();
+    lock.lock();
+    changed_.wait_for(lock, kLookEvery, [&] { return stopping_; });
+  }
+}
+
+std::string ReservationBook::new_id() {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string id;
+  for (const unsigned char byte : KeyHasher::random_secret()) {
+    id.push_back(kHex[byte >> 4]);
+    id.push_back(kHex[byte & 15]);
+  }
+  return id;
+}
+
+ledger::Note ReservationBook::note_of(const std::string& id, const HeldReservation& held,
+                                      Instant now) {
+  // One that stands is never forgotten by the way: it has to be ended.
+  const Instant until = held.settled ? now + kMemory : Instant::max();
+  return {.id = "r" + id, .at = now, .until = until, .units = 0, .body = encode(held)};
+}
+
+void ReservationBook::restore(const ledger::Note& note) {
+  auto held = decode_reservation(note.body);
+  if (!held) return;
+  std::lock_guard lock(mutex_);
+  if (!held->settled) ++open_;
+  entries_.insert_or_assign(note.id.substr(1),
+                            Entry{.held = std::move(*held), .until = note.until});
+}
+
+bool ReservationBook::has_room() const {
+  std::lock_guard lock(mutex_);
+  return open_ < kMaxReservations;
+}
+
+void ReservationBook::open(const std::string& id, HeldReservation held) {
+  std::lock_guard lock(mutex_);
+  ++open_;
+  entries_.emplace(id, Entry{.held = std::move(held)});
+}
+
+std::size_t ReservationBook::size() const {
+  std::lock_guard lock(mutex_);
+  return open_;
+}
+
+void ReservationBook::end_expired() {
+  const Instant now = clock_.now();
+  std::vector<std::pair<std::string, std::uint64_t>> ended;
+  {
+    std::lock_guard lock(mutex_);
+    const bool crowded = entries_.size() - open_ > kMostEnded;
+    std::erase_if(entries_, [&](const auto& each) {
+      return each.second.held.settled && (crowded || each.second.until <= now);
+    });
+    for (const auto& [id, entry] : entries_) {
+      const HeldReservation& held = entry.held;
+      if (held.settled || entry.settling || held.expires > now) continue;
+      const OnExpiry how = held.terms.on_expiry;
+      ended.emplace_back(id, how == OnExpiry::full             ? held.reserved
+                             : how == OnExpiry::last_heartbeat ? held.so_far
+                                                               : 0);
+    }
+  }
+  for (const auto& [id, units] : ended)
+    begin_settling(id, units, true, [](const Result<Settlement>&) {});
+}
+
+void ReservationBook::settle(std::string_view id, std::uint64_t units, Done done) {
+  if (units > kMaxUnits) {
+    done(Error{ErrorCode::invalid_argument, "reservation: " + words(units) +
+                                                ", and no call has more than " +
+                                                std::to_string(kMaxUnits)});
+    return;
+  }
+  begin_settling(std::string(id), units, false, std::move(done));
+}
+
+void ReservationBook::begin_settling(const std::string& id, std::uint64_t units, bool expired,
+                                     Done done) {
+  std::optional<Result<Settlement>> known;
+  HeldReservation held;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = entries_.find(id);
+    if (found == entries_.end()) {
+      known = not_known();
+    } else if (found->second.held.settled) {
+      const HeldReservation& ended = found->second.held;
+      if (ended.units == units)
+        known = settlement_of(ended, true);
+      else
+        known = ended_otherwise(ended);
+    } else if (found->second.settling) {
+      known = Error{ErrorCode::unavailable, "reservation: it is being settled this moment"};
+    } else {
+      found->second.settling = true;
+      held = found->second.held;
+    }
+  }
+  if (known) {
+    done(*known);
+    return;
+  }
+  if (units <= held.reserved || held.charges.empty()) {
+    record(id, std::move(held), units, 0, expired, std::move(done));
+    return;
+  }
+  const std::uint64_t beyond = units - held.reserved;
+  limits_.take(held, beyond,
+               [this, id, held, units, beyond, expired, done](std::uint64_t taken) mutable {
+                 record(id, std::move(held), units, beyond - std::min(beyond, taken), expired,
+                        std::move(done));
+               });
+}
+
+void ReservationBook::record(const std::string& id, HeldReservation held, std::uint64_t units,
+                             std::uint64_t overspent, bool expired, Done done) {
+  const Instant now = clock_.now();
+  std::vector<ledger::UsageEvent> events;
+  const std::vector<std::string> bodies = held.events;  // what the events point to
+  for (const std::string& body : bodies) {
+    auto event = ledger::decode(body);
+    if (!event || units == 0) continue;
+    event->units = units;
+    event->overspent = std::min(units, event->overspent + overspent);
+    events.push_back(*event);
+  }
+  held.settled = true;
+  held.expired = expired;
+  held.units = units;
+  held.events.clear();
+  std::vector<HeldReservation::Charge> charges = std::exchange(held.charges, {});
+  ledger::Note note = note_of(id, held, now);
+  held.charges = std::move(charges);  // what is to be given back
+  std::vector<ledger::Note> notes;
+  notes.push_back(std::move(note));
+  journal_.append(events, std::move(notes),
+                  [this, id, held = std::move(held), done](const Result<void>& durable) {
+                    settled(id, held, durable, done);
+                  });
+}
+
+void ReservationBook::settled(const std::string& id, const HeldReservation& held,
+                              const Result<void>& durable, const Done& done) {
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = entries_.find(id);
+    if (found != entries_.end()) {
+      found->second.settling = false;
+      if (durable) {
+        --open_;
+        found->second.held = held;
+        found->second.held.charges.clear();
+        found->second.until = clock_.now() + kMemory;
+      }
+    }
+  }
+  if (!durable) {
+    done(Error{ErrorCode::unavailable,
+               "reservation: it cannot be recorded now, and stands: " + durable.error().message});
+    return;
+  }
+  if (held.units < held.reserved && !held.charges.empty())
+    limits_.give_back(held, held.reserved - held.units);
+  done(settlement_of(held, false));
+}
+
+Result<Nanos> ReservationBook::heartbeat(std::string_view id, std::uint64_t so_far) {
+  if (so_far > kMaxUnits)
+    return Error{ErrorCode::invalid_argument, "reservation: no call has " + words(so_far)};
+  const Instant now = clock_.now();
+  std::lock_guard lock(mutex_);
+  const auto found = entries_.find(std::string(id));
+  if (found == entries_.end()) return not_known();
+  HeldReservation& held = found->second.held;
+  if (held.settled) return ended_otherwise(held);
+  HeldReservation later = held;
+  later.so_far = so_far;
+  later.expires = now + held.terms.expire;
+  std::vector<ledger::Note> notes;
+  notes.push_back(note_of(std::string(id), later, now));
+  // Settling meanwhile: the journal would be told of an end, and then of a life.
+  if (found->second.settling || !journal_.follow({}, std::move(notes)))
+    return Error{ErrorCode::unavailable, "reservation: the heartbeat cannot be kept now"};
+  held = std::move(later);
+  return held.terms.expire;
+}
+
+}  // namespace weir::guard

@@ -1,0 +1,76 @@
+#include "weir/reservation.h"
+
+#include <future>
+#include <memory>
+
+#include "guard/descriptor_values.h"
+#include "guard/impl.h"
+
+namespace weir {
+namespace {
+
+std::shared_ptr<guard::MeteredCall> call_of(ReservationTerms terms) {
+  auto call = std::make_shared<guard::MeteredCall>();
+  call->reserve = terms;
+  return call;
+}
+
+Error no_journal() {
+  return {ErrorCode::not_found,
+          "reservation: the policy names no journal, and nothing is reserved"};
+}
+
+}  // namespace
+
+Reservation Reservations::reserve(std::string_view route, std::span<const Descriptor> descriptors,
+                                  std::uint64_t estimate, ReservationTerms terms) {
+  const auto call = call_of(terms);
+  Decision decision =
+      guard_.impl().check(route, guard::DescriptorValues(descriptors), {.cost = estimate}, call);
+  return {.decision = std::move(decision), .id = std::move(call->reservation)};
+}
+
+void Reservations::reserve_async(std::string_view route, std::span<const Descriptor> descriptors,
+                                 std::uint64_t estimate, ReservationTerms terms,
+                                 std::function<void(Reservation)> done) {
+  const auto call = call_of(terms);
+  guard_.impl().check_async(
+      route, guard::DescriptorValues(descriptors), {.cost = estimate},
+      [call, done = std::move(done)](Decision decision) {
+        done({.decision = std::move(decision), .id = std::move(call->reservation)});
+      },
+      call);
+}
+
+void Reservations::settle_async(std::string_view reservation, std::uint64_t units,
+                                std::function<void(Result<Settlement>)> done) {
+  guard::UsageRecorder* const usage = guard_.impl().usage();
+  if (usage == nullptr) {
+    done(no_journal());
+    return;
+  }
+  usage->reservations().settle(reservation, units, std::move(done));
+}
+
+Result<Settlement> Reservations::settle(std::string_view reservation, std::uint64_t units) {
+  guard::UsageRecorder* const usage = guard_.impl().usage();
+  if (usage == nullptr) return no_journal();
+  const guard::SharedStore* const shared = guard_.impl().shared();
+  if (usage->in_its_thread() || (shared != nullptr && shared->in_its_thread())) {
+    return Error{ErrorCode::failed_precondition,
+                 "reservation: a callback must not wait for the disk; use settle_async"};
+  }
+  auto told = std::make_shared<std::promise<Result<Settlement>>>();
+  auto answer = told->get_future();
+  usage->reservations().settle(reservation, units,
+                               [told](Result<Settlement> result) { told->set_value(result); });
+  return answer.get();
+}
+
+Result<Nanos> Reservations::heartbeat(std::string_view reservation, std::uint64_t so_far) {
+  guard::UsageRecorder* const usage = guard_.impl().usage();
+  if (usage == nullptr) return no_journal();
+  return usage->reservations().heartbeat(reservation, so_far);
+}
+
+}  // namespace weir
