@@ -16,6 +16,7 @@ class CircuitRig {
  public:
   using Action = store::redis::CircuitAction;
   static constexpr const char* kKey = "weir:1:{!}circuit/payments";
+  static constexpr const char* kChanges = "weir:1:{!}circuits";
 
   // Waits 1 s without jitter; two of three probes, one at a time, each within 400 ms; a round of 2
   // s; no ramp.
@@ -41,7 +42,8 @@ class CircuitRig {
   }
 
   store::redis::CircuitReply run(const Action& action) {
-    std::vector<std::string> command{"EVAL", store::redis::kCircuitScript.text, "1", kKey};
+    std::vector<std::string> command{"EVAL", store::redis::kCircuitScript.text, "2", kKey,
+                                     kChanges};
     for (std::string& argument : store::redis::circuit_arguments(action, numbers))
       command.push_back(std::move(argument));
     store::redis::ReplyReader reader;

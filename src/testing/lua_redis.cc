@@ -320,7 +320,8 @@ LuaRedis::Reply LuaRedis::run(const Args& args) {
   if (args.empty()) return Reply::of_error("ERR empty command");
   const std::string name = upper(args[0]);
   static const std::set<std::string, std::less<>> kWrites = {
-      "DEL", "FLUSHALL", "LPUSH", "LREM", "LSET", "LTRIM", "PEXPIRE", "RPOP", "RPUSH", "SET"};
+      "DEL",   "FLUSHALL", "HDEL", "HSET",  "LPUSH", "LREM", "LSET",
+      "LTRIM", "PEXPIRE",  "RPOP", "RPUSH", "SET",   "ZADD", "ZREM"};
   if (!write_fault_.empty() && kWrites.contains(name)) return Reply::of_error(write_fault_);
   if (name == "TIME") {
     const auto us = std::chrono::floor<std::chrono::microseconds>(now_).time_since_epoch().count();
@@ -365,6 +366,8 @@ LuaRedis::Reply LuaRedis::run(const Args& args) {
     return run_script(args, script->first, script->second);
   }
   if (args.size() < 2) return Reply::of_error("ERR unknown command '" + args[0] + "'");
+  if (name[0] == 'H') return run_hash(name, args);
+  if (name[0] == 'Z') return run_sorted(name, args);
   return name[0] == 'L' || name == "RPUSH" || name == "RPOP" ? run_list(name, args)
                                                              : run_string(name, args);
 }
@@ -432,10 +435,16 @@ LuaRedis::Reply LuaRedis::run_string(const std::string& name, const Args& args) 
   if (name == "SET" && args.size() >= 3) return set(args);
   if (name == "TYPE") {
     if (value == nullptr) return Reply::of_status("none");
-    return Reply::of_status(value->data.index() == 0 ? "string" : "list");
+    constexpr const char* kTypes[] = {"string", "list", "hash", "zset"};
+    return Reply::of_status(kTypes[value->data.index()]);
   }
   if (name == "EXISTS") return Reply::of_integer(value != nullptr);
-  if (name == "DEL") return Reply::of_integer(static_cast<std::int64_t>(keys_.erase(args[1])));
+  if (name == "DEL") {
+    std::int64_t gone = 0;
+    for (std::size_t i = 1; i < args.size(); ++i)
+      gone += static_cast<std::int64_t>(keys_.erase(args[i]));
+    return Reply::of_integer(gone);
+  }
   if (name == "PERSIST") {
     if (value == nullptr || !value->expires_at) return Reply::of_integer(0);
     value->expires_at.reset();
@@ -519,6 +528,83 @@ LuaRedis::Reply LuaRedis::run_list(const std::string& name, const Args& args) {
     items->erase(std::next(last).base());
     if (items->empty()) keys_.erase(args[1]);
     return Reply::of_integer(1);
+  }
+  return Reply::of_error("ERR unknown command '" + args[0] + "'");
+}
+
+LuaRedis::Reply LuaRedis::run_hash(const std::string& name, const Args& args) {
+  using Hash = std::map<std::string, std::string>;
+  Value* value = find(args[1]);
+  Hash* hash = value == nullptr ? nullptr : std::get_if<Hash>(&value->data);
+  if (value != nullptr && hash == nullptr) return Reply::of_error(kWrongType);
+  if (name == "HSET" && args.size() == 4) {
+    if (hash == nullptr) hash = &std::get<Hash>((keys_[args[1]] = Value{Hash{}, {}}).data);
+    return Reply::of_integer(hash->insert_or_assign(args[2], args[3]).second);
+  }
+  if (name == "HLEN")
+    return Reply::of_integer(hash == nullptr ? 0 : static_cast<std::int64_t>(hash->size()));
+  if (name == "HGET" && args.size() == 3) {
+    if (hash == nullptr || !hash->contains(args[2])) return Reply::of_nil();
+    return Reply::of_bulk(hash->at(args[2]));
+  }
+  if (name == "HGETALL") {
+    Reply reply{Reply::array};
+    if (hash != nullptr) {
+      for (const auto& [field, text] : *hash) {
+        reply.items.push_back(Reply::of_bulk(field));
+        reply.items.push_back(Reply::of_bulk(text));
+      }
+    }
+    return reply;
+  }
+  if (name == "HDEL" && args.size() == 3) {
+    if (hash == nullptr) return Reply::of_integer(0);
+    const auto gone = static_cast<std::int64_t>(hash->erase(args[2]));
+    if (hash->empty()) keys_.erase(args[1]);
+    return Reply::of_integer(gone);
+  }
+  return Reply::of_error("ERR unknown command '" + args[0] + "'");
+}
+
+LuaRedis::Reply LuaRedis::run_sorted(const std::string& name, const Args& args) {
+  using Sorted = std::map<std::string, double>;
+  Value* value = find(args[1]);
+  Sorted* set = value == nullptr ? nullptr : std::get_if<Sorted>(&value->data);
+  if (value != nullptr && set == nullptr) return Reply::of_error(kWrongType);
+  if (name == "ZADD" && args.size() == 4) {
+    if (set == nullptr) set = &std::get<Sorted>((keys_[args[1]] = Value{Sorted{}, {}}).data);
+    const auto score = static_cast<double>(to_number(args[2]));
+    return Reply::of_integer(set->insert_or_assign(args[3], score).second);
+  }
+  if (name == "ZCARD")
+    return Reply::of_integer(set == nullptr ? 0 : static_cast<std::int64_t>(set->size()));
+  if (name == "ZREM" && args.size() == 3) {
+    if (set == nullptr) return Reply::of_integer(0);
+    const auto gone = static_cast<std::int64_t>(set->erase(args[2]));
+    if (set->empty()) keys_.erase(args[1]);
+    return Reply::of_integer(gone);
+  }
+  std::vector<std::pair<double, std::string>> order;
+  if (set != nullptr)
+    for (const auto& [member, score] : *set) order.emplace_back(score, member);
+  std::sort(order.begin(), order.end());
+  Reply reply{Reply::array};
+  // ZRANGEBYSCORE key -inf MOST LIMIT 0 COUNT
+  if (name == "ZRANGEBYSCORE" && args.size() == 7 && args[2] == "-inf" && args[5] == "0") {
+    const auto most = static_cast<double>(to_number(args[3]));
+    const auto count = static_cast<std::size_t>(to_number(args[6]));
+    for (const auto& [score, member] : order) {
+      if (score > most || reply.items.size() >= count) break;
+      reply.items.push_back(Reply::of_bulk(member));
+    }
+    return reply;
+  }
+  // ZRANGE key 0 0 WITHSCORES
+  if (name == "ZRANGE" && args.size() == 5 && args[2] == "0" && args[3] == "0") {
+    if (order.empty()) return reply;
+    reply.items.push_back(Reply::of_bulk(order[0].second));
+    reply.items.push_back(Reply::of_bulk(number_text(order[0].first)));
+    return reply;
   }
   return Reply::of_error("ERR unknown command '" + args[0] + "'");
 }

@@ -20,8 +20,10 @@ namespace weir::testing {
 // liblua5.1 on a small key space, at a time that the test sets. Takes and gives RESP2, so that what
 // talks to a server talks to it unchanged.
 //
-// Commands: AUTH CLIENT DEL EVAL EVALSHA EXISTS FLUSHALL GET INFO LINDEX LLEN LPUSH LRANGE LREM
-//           LSET LTRIM PEXPIRE PERSIST PING PTTL RPOP RPUSH SCRIPT SELECT SET TIME TYPE.
+// Commands: AUTH CLIENT DEL EVAL EVALSHA EXISTS FLUSHALL GET HDEL HGET HGETALL HLEN HSET INFO
+// LINDEX
+//           LLEN LPUSH LRANGE LREM LSET LTRIM PEXPIRE PERSIST PING PTTL RPOP RPUSH SCRIPT SELECT
+//           SET TIME TYPE ZADD ZCARD ZRANGE ZRANGEBYSCORE ZREM, as far as the scripts use them.
 // Threads:  one at a time.
 class LuaRedis {
  public:
@@ -39,7 +41,10 @@ class LuaRedis {
 
   // A dump of all keys, and a server that starts from one: with nothing in its script cache.
   struct Value {
-    std::variant<std::string, std::deque<std::string>> data;
+    // A string, a list, a hash, or a sorted set by member.
+    std::variant<std::string, std::deque<std::string>, std::map<std::string, std::string>,
+                 std::map<std::string, double>>
+        data;
     std::optional<Instant> expires_at;
   };
   using Keys = std::map<std::string, Value, std::less<>>;
@@ -61,6 +66,8 @@ class LuaRedis {
   Reply run(const Args& args);
   Reply run_string(const std::string& name, const Args& args);
   Reply run_list(const std::string& name, const Args& args);
+  Reply run_hash(const std::string& name, const Args& args);
+  Reply run_sorted(const std::string& name, const Args& args);
   Reply run_script(const Args& args, const std::string& sha, const std::string& text);
   bool push_compiled(const std::string& sha, const std::string& text);
   Reply set(const Args& args);

@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "store/redis/byte_codec.h"
-#include "store/redis/command_writer.h"
 #include "store/redis/script.h"
 
 namespace weir::store::redis {
@@ -96,6 +95,14 @@ std::optional<std::int64_t> number_in(std::string_view text, std::int64_t most) 
   return value;
 }
 
+// TIME, as a reply's first two elements.
+std::optional<Instant> time_in(const Reply& reply) {
+  const auto seconds = number_in(reply.text(reply.at(0)), std::int64_t{1} << 33);
+  const auto micros = number_in(reply.text(reply.at(1)), 1'000'000);
+  if (!seconds || !micros) return std::nullopt;
+  return Instant{Nanos{*seconds * kNanosInSecond + *micros * 1'000}};
+}
+
 bool read_letters(char state, char mode, CircuitRecord& record) {
   const std::size_t which_state = std::string_view("cohr").find(state);
   const std::size_t which_mode = std::string_view("aOC").find(mode);
@@ -163,16 +170,15 @@ std::vector<std::string> circuit_arguments(const CircuitAction& action,
           std::to_string(ms(action.wanted)), packed(action, config)};
 }
 
-void append_circuit(const CircuitAction& action, const BreakerConfig& config, std::string_view key,
-                    bool with_text, std::string& out) {
-  const std::vector<std::string> arguments = circuit_arguments(action, config);
-  CommandWriter writer(out);
-  writer.begin(4 + arguments.size());
-  writer.argument(with_text ? "EVAL" : "EVALSHA");
-  writer.argument(with_text ? kCircuitScript.text : kCircuitScript.sha);
-  writer.number(1);
-  writer.argument(key);
-  for (const std::string& argument : arguments) writer.argument(argument);
+StoreCall circuit_call(const CircuitAction& action, const BreakerConfig& config, std::string key,
+                       std::string changes_key) {
+  return {.script = &kCircuitScript,
+          .keys = {std::move(key), std::move(changes_key)},
+          .arguments = circuit_arguments(action, config)};
+}
+
+StoreCall circuits_call(std::vector<std::string> keys) {
+  return {.script = &kCircuitsScript, .keys = std::move(keys)};
 }
 
 bool read_circuit(const Reply& reply, CircuitReply& out) {
@@ -181,20 +187,36 @@ bool read_circuit(const Reply& reply, CircuitReply& out) {
     return false;
   for (std::size_t i = 2; i < 5; ++i)
     if (reply.at(i).type != ReplyType::integer) return false;
-  const auto seconds = number_in(reply.text(reply.at(0)), std::int64_t{1} << 33);
-  const auto micros = number_in(reply.text(reply.at(1)), 1'000'000);
+  const auto now = time_in(reply);
   const std::int64_t outcome = reply.at(2).integer;
   const std::int64_t probe = reply.at(3).integer;
-  if (!seconds || !micros || outcome < 0 || outcome > 3 || probe < 0 || probe > UINT32_MAX)
-    return false;
+  if (!now || outcome < 0 || outcome > 3 || probe < 0 || probe > UINT32_MAX) return false;
   out = {};
   out.outcome = static_cast<CircuitReply::Outcome>(outcome);
   out.probe = static_cast<std::uint32_t>(probe);
   out.repaired = reply.at(4).integer != 0;
-  out.now = Instant{Nanos{*seconds * kNanosInSecond + *micros * 1'000}};
+  out.now = *now;
   const std::string_view value = reply.text(reply.at(5));
   out.kept = !value.empty();
   return value.empty() || read_record(value, out.record);
+}
+
+bool read_circuits(const Reply& reply, std::size_t records, CircuitsReply& out) {
+  if (!reply.is_flat_array(3 + records)) return false;
+  for (std::size_t i = 0; i < 3 + records; ++i)
+    if (reply.at(i).type != ReplyType::string) return false;
+  const auto now = time_in(reply);
+  if (!now) return false;
+  out = {.now = *now, .changes = std::string(reply.text(reply.at(2)))};
+  for (std::size_t i = 0; i < records; ++i) {
+    const std::string_view value = reply.text(reply.at(3 + i));
+    CircuitRecord record;
+    if (!value.empty() && read_record(value, record))
+      out.records.emplace_back(std::move(record));
+    else
+      out.records.emplace_back();
+  }
+  return true;
 }
 
 }  // namespace weir::store::redis

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "store/redis/reply_reader.h"
+#include "store/redis/store_call.h"
 #include "weir/breaker_config.h"
 #include "weir/clock.h"
 
@@ -89,12 +91,22 @@ inline constexpr std::uint32_t kMostVoters = 1'024;
 // Requires: check_breaker_config() finds nothing.
 std::vector<std::string> circuit_arguments(const CircuitAction& action,
                                            const BreakerConfig& config);
-// Appends the command: EVALSHA, or EVAL with the script's text.
-void append_circuit(const CircuitAction& action, const BreakerConfig& config, std::string_view key,
-                    bool with_text, std::string& out);
+// The keys: the record, and what changes with every change of any breaker's.
+StoreCall circuit_call(const CircuitAction& action, const BreakerConfig& config, std::string key,
+                       std::string changes_key);
+// Reads what stands of several; `keys` begin with the changes' key.
+StoreCall circuits_call(std::vector<std::string> keys);
 
 // False: not a reply of the script.
 bool read_circuit(const Reply& reply, CircuitReply& out);
+
+// What a reading of several brought: a record that is damaged counts as none.
+struct CircuitsReply {
+  Instant now{};
+  std::string changes;                                // empty: none is kept
+  std::vector<std::optional<CircuitRecord>> records;  // as they were asked for
+};
+bool read_circuits(const Reply& reply, std::size_t records, CircuitsReply& out);
 
 // How long a ramp takes from its first step to closed, where every step holds.
 Nanos ramp_length(const BreakerConfig& config);

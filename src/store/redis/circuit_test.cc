@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "store/redis/script.h"
 #include "testing/circuit_rig.h"
-#include "testing/resp_commands.h"
 
 namespace weir::store::redis {
 namespace {
@@ -298,18 +298,83 @@ TEST(CircuitScript, EveryRecordHasATimeToLiveBeyondItsStatesEnd) {
   EXPECT_GT(*rig.expires_at(), record.until + Nanos(2s));
 }
 
-TEST(Circuit, IsOneCommandOfTwelveArguments) {
-  std::string bytes;
-  append_circuit({.kind = Kind::probe, .who = 7}, CircuitRig::config(), "key", false, bytes);
-  testing::RespCommands commands;
-  commands.feed(bytes);
-  const auto command = commands.next();
-  ASSERT_TRUE(command);
-  ASSERT_EQ(command->size(), 12U);
-  EXPECT_EQ((*command)[0], "EVALSHA");
-  EXPECT_EQ((*command)[3], "key");
-  EXPECT_EQ((*command)[4], "p");
-  EXPECT_EQ((*command)[11].size(), 41U);
+TEST(CircuitScript, ADirectiveOpensItWhileItProbes) {
+  CircuitRig rig;
+  rig.vote(1, true);
+  rig.redis.advance(1s);
+  const CircuitReply probe = rig.probe(1);
+  const CircuitReply opened =
+      rig.run({.kind = Kind::trip, .who = 2, .epoch = probe.record.epoch, .wanted = 20s});
+  EXPECT_EQ(opened.record.state, State::open);
+  EXPECT_EQ(opened.record.until - opened.now, Nanos(20s));
+  EXPECT_EQ(rig.settle(1, probe, Flag::ok).outcome, Outcome::stale);
+}
+
+TEST(CircuitScript, WhatWasSetForGoodOutlivesAYearInWhichNobodyCalls) {
+  CircuitRig rig;
+  rig.force(Flag::forced_open);
+  rig.redis.advance(std::chrono::hours(24 * 366));
+  EXPECT_EQ(rig.probe(1).outcome, Outcome::no_probe);
+}
+
+TEST(CircuitScript, AForceThatIsPutBackGivesWayToAnythingThatCameSince) {
+  CircuitRig rig;
+  const std::uint64_t epoch = rig.force(Flag::forced_open).record.epoch;
+  rig.redis.execute({"DEL", CircuitRig::kKey});
+  const CircuitReply back =
+      rig.run({.kind = Kind::force, .epoch = epoch, .flag = Flag::forced_open});
+  EXPECT_EQ(back.record.mode, Mode::forced_open);
+  rig.force(Flag::automatic);
+  const std::string before = rig.bytes();
+  EXPECT_EQ(rig.run({.kind = Kind::force, .epoch = epoch, .flag = Flag::forced_open}).outcome,
+            Outcome::stale);
+  EXPECT_EQ(rig.bytes(), before);
+}
+
+TEST(CircuitScript, ChangesOfStateAreSeenAtOneKeyAndVotesAreNot) {
+  CircuitRig rig;
+  const auto changes = [&] { return rig.redis.execute({"GET", CircuitRig::kChanges}); };
+  rig.vote(2, false);
+  const std::string none = changes();
+  EXPECT_EQ(none, "$-1\r\n");
+  rig.run({.kind = Kind::trip, .who = 1, .epoch = rig.read().record.epoch});
+  const std::string opened = changes();
+  EXPECT_NE(opened, none);
+  (void)rig.probe(1);
+  EXPECT_EQ(changes(), opened) << "a denial";
+  rig.redis.advance(1s);
+  (void)rig.probe(1);
+  EXPECT_NE(changes(), opened);
+}
+
+TEST(Circuit, IsOneScriptOfTwoKeysAndEightArguments) {
+  const StoreCall call =
+      circuit_call({.kind = Kind::probe, .who = 7}, CircuitRig::config(), "key", "changes");
+  EXPECT_EQ(call.script, &kCircuitScript);
+  EXPECT_EQ(call.keys, (std::vector<std::string>{"key", "changes"}));
+  ASSERT_EQ(call.arguments.size(), 8U);
+  EXPECT_EQ(call.arguments[0], "p");
+  EXPECT_EQ(call.arguments[7].size(), 41U);
+}
+
+TEST(Circuits, ReadsWhatStandsAndWritesNothing) {
+  CircuitRig rig;
+  rig.run({.kind = Kind::trip, .who = 1});
+  rig.redis.execute({"RPUSH", "list", "x"});
+  rig.redis.execute({"SET", "damaged", "x"});
+  std::vector<std::string> command{
+      "EVAL",   kCircuitsScript.text, "5", CircuitRig::kChanges, CircuitRig::kKey, "none", "list",
+      "damaged"};
+  ReplyReader reader;
+  reader.feed(rig.redis.execute(command));
+  ASSERT_EQ(reader.next(), ReplyReader::Next::reply);
+  CircuitsReply reply;
+  ASSERT_TRUE(read_circuits(reader.reply(), 4, reply)) << reader.reply().error();
+  EXPECT_EQ(reply.now, rig.redis.now());
+  EXPECT_FALSE(reply.changes.empty());
+  ASSERT_TRUE(reply.records[0]);
+  EXPECT_EQ(reply.records[0]->state, State::open);
+  for (std::size_t i = 1; i < 4; ++i) EXPECT_FALSE(reply.records[i]) << i;
 }
 
 }  // namespace

@@ -179,6 +179,12 @@ void RedisClient::beat(const Beat& beat, Nanos within, RedisSession::BeatHandler
   flush(now);
 }
 
+void RedisClient::call(StoreCall call, Nanos within, CallHandler handler) {
+  const MonoTime now = clock_.mono();
+  session_.call(std::move(call), now + within, std::move(handler), now);
+  flush(now);
+}
+
 void RedisClient::release_waiting() {
   session_.release_waiting(clock_.mono());
 }

@@ -70,6 +70,7 @@ class RedisClient final : private Wire::Events {
   // its greeting is the probe: it ends with the attempt. One at a time.
   void probe(Nanos within, RedisSession::ProbeHandler handler);
   void beat(const Beat& beat, Nanos within, RedisSession::BeatHandler handler);
+  void call(StoreCall call, Nanos within, CallHandler handler);
   void release_waiting();
   // See RedisSession.
   void name_shard(std::string shard) { session_.name_shard(std::move(shard)); }

@@ -76,6 +76,9 @@ void RedisSession::on_reply(const Reply& reply, MonoTime now) {
     case Kind::beat:
       on_beat(pending, reply, now);
       break;
+    case Kind::call:
+      on_call(pending, reply, now);
+      break;
     case Kind::asking:
       break;  // a node that is no part of a cluster refuses it, and then decides as ever
     default:
@@ -95,6 +98,7 @@ void RedisSession::closed(const ErrorRow& why, MonoTime now) {
   const std::deque<Pending> lost = std::exchange(pending_, {});
   std::uint64_t unknown = 0;
   for (const Pending& pending : lost) {
+    if (pending.kind == Kind::call) finish_call(pending.record, &why, nullptr);
     if (pending.kind != Kind::ask) continue;
     AskRecord& record = *records_[pending.record];
     ++unknown;
@@ -105,6 +109,7 @@ void RedisSession::closed(const ErrorRow& why, MonoTime now) {
   finish_probe(&why);
   finish_beat(&why);
   next_deadline_.reset();
+  next_call_deadline_.reset();
   if (unknown > 0) events_.on_unknown(unknown);
 }
 
@@ -323,6 +328,7 @@ void RedisSession::sweep(MonoTime now) {
   }
   if (probe_ && now >= probe_->deadline) finish_probe(&row_of(LocalFault::deadline));
   if (beat_ && now >= beat_->deadline) finish_beat(&row_of(LocalFault::deadline));
+  sweep_calls(now);
   if (!pending_.empty() && state_ == State::ready &&
       now - pending_.front().sent >= options_.hang_after) {
     fail(row_of(LocalFault::hung));
@@ -336,6 +342,7 @@ std::optional<MonoTime> RedisSession::next_event() const {
   };
   if (probe_) earlier(probe_->deadline);
   if (beat_) earlier(beat_->deadline);
+  if (next_call_deadline_) earlier(*next_call_deadline_);
   if (!pending_.empty() && state_ == State::ready) {
     earlier(pending_.front().sent + options_.hang_after);
   }

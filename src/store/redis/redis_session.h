@@ -17,6 +17,7 @@
 #include "store/redis/error_class.h"
 #include "store/redis/physical_key.h"
 #include "store/redis/reply_reader.h"
+#include "store/redis/store_call.h"
 #include "store/redis/store_clock.h"
 #include "store/redis/store_report.h"
 #include "weir/clock.h"
@@ -122,6 +123,8 @@ class RedisSession {
   void probe(MonoTime deadline, ProbeHandler handler, MonoTime now);
   // Announces this worker. One at a time; what becomes of it never votes.
   void beat(const Beat& beat, MonoTime deadline, BeatHandler handler, MonoTime now);
+  // Sends a command beside the asks; see CallHandler.
+  void call(StoreCall call, MonoTime deadline, CallHandler handler, MonoTime now);
   // Answers everything that waits: the breaker opened. Replies are still awaited.
   void release_waiting(MonoTime now);
 
@@ -153,6 +156,7 @@ class RedisSession {
     time,  // in place of the self-test
     probe,
     beat,
+    call,
     asking,  // allows the ask behind it to a slot that is on its way here
     ask
   };
@@ -160,13 +164,19 @@ class RedisSession {
   struct Pending {
     Kind kind = Kind::ask;
     bool with_text = false;    // EVAL
-    std::uint32_t record = 0;  // ask
+    std::uint32_t record = 0;  // ask, call
     MonoTime sent{};
   };
   struct BeatRecord {
     Beat beat;
     MonoTime deadline{};
     BeatHandler handler;
+  };
+  struct CallRecord {
+    StoreCall call;
+    MonoTime deadline{};
+    CallHandler handler;
+    bool answered = false;  // its deadline was told; the reply may still come
   };
   struct ProbeRecord {
     MonoTime deadline{};
@@ -192,6 +202,11 @@ class RedisSession {
   void send_beat(const Beat& beat, bool with_text, MonoTime now);
   void on_beat(const Pending& pending, const Reply& reply, MonoTime now);
   void finish_beat(const ErrorRow* error, const FleetReply* fleet = nullptr);
+
+  void send_call(std::uint32_t index, bool with_text, MonoTime now);
+  void on_call(const Pending& pending, const Reply& reply, MonoTime now);
+  void finish_call(std::uint32_t index, const ErrorRow* error, const Reply* reply);
+  void sweep_calls(MonoTime now);
 
   std::uint32_t take_record();
   void send_ask(std::uint32_t index, bool with_text, MonoTime now);
@@ -232,6 +247,9 @@ class RedisSession {
   bool self_test_in_flight_ = false;  // `token_` is on its way
   std::optional<BeatRecord> beat_;
   bool beat_in_flight_ = false;
+  std::vector<std::unique_ptr<CallRecord>> calls_;
+  std::vector<std::uint32_t> free_calls_;
+  std::optional<MonoTime> next_call_deadline_;
 
   StoreClock store_clock_;
   StoreReport report_;

@@ -12,5 +12,7 @@ extern const Script kAskScript;
 extern const Script kSelfTestScript;
 extern const Script kBeatScript;
 extern const Script kCircuitScript;
+extern const Script kCircuitsScript;
+extern const Script kLeaseScript;
 
 }  // namespace weir::store::redis

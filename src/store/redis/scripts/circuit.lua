@@ -1,5 +1,5 @@
 -- One action on a circuit breaker that a fleet shares.
---   KEYS  the record
+--   KEYS  the record, and what changes with every change of any: who sees it unchanged need not read
 --   ARGV  action, who (8 bytes), epoch and round the caller knows, a, b, c, the numbers (packed):
 --         open wait, its maximum (4 each), jitter in thousandths + 500 (2), probes, in flight, needed
 --         (2 each), probe deadline (4), whether an expired probe has failed (1), longest half-open (4),
@@ -7,10 +7,11 @@
 --         thousandths of the voters that open (2), most voters (2); times in ms
 -- action: 'r' read
 --         'v' vote      a: 'b' bad or 'g' good, b: how long it counts, c: wanted wait
---         't' trip      c: wanted wait. Whatever others say
+--         't' trip      c: wanted wait. Whatever others say, and half-open, too
 --         'p' probe     may this caller send one?
 --         's' settle    a: 'o' ok, 'f' failed or 'n' neither, b: the probe's number, c: wanted wait
---         'f' force     a: 'a' automatic, 'O' open or 'C' closed, b: for how long, 0 for good
+--         'f' force     a: 'a' automatic, 'O' open or 'C' closed, b: for how long, 0 for good; with
+--                       an epoch, only where no record stands, or one of that epoch
 -- The value: 'c' state epoch(6) round(4) openings(2) since(6) until(6) mode mode-until(6) ok(2) bad(2)
 --            next(4) votes(2) then a vote each: who(8) flag till(6); then a probe each:
 --            who(8) number(4) till(6)
@@ -172,7 +173,8 @@ if action ~= 'r' then pass() end
 if action == 'v' or action == 't' then
   -- Before the first record there is no epoch to know.
   local current = r.epoch == epoch or not found and epoch == 0
-  if moved or not current or r.mode ~= 'a' or (r.state ~= 'c' and r.state ~= 'r') then
+  local open_to_it = r.state == 'c' or r.state == 'r' or action == 't' and r.state == 'h'
+  if moved or not current or r.mode ~= 'a' or not open_to_it then
     outcome = 3
   elseif action == 'v' then
     vote()
@@ -184,9 +186,15 @@ elseif action == 'p' then
 elseif action == 's' then
   settle()
 elseif action == 'f' then
-  r.mode, r.mode_till = a, b > 0 and now + b or 0
-  if a == 'a' then r.openings = 0 end
-  go('c', 0)
+  if epoch > 0 and found and r.epoch ~= epoch then
+    outcome = 3
+  else
+    r.mode, r.mode_till = a, b > 0 and now + b or 0
+    if a == 'a' then r.openings = 0 end
+    -- Told by a round that is not 0 from a record that was just made: whoever is open closes.
+    r.round = (r.round + 1) % 4294967296
+    go('c', 0)
+  end
 end
 
 if moved or written then
@@ -199,8 +207,13 @@ if moved or written then
   local ttl = moved and -1 or redis.call('PTTL', KEYS[1])
   if ttl < 0 then
     ttl = max(r.till - now, 0) + max(r.mode_till - now, 0) + max_half + ramp + 86400000
+    -- What an operator set for good outlives a year in which nobody called.
+    if r.mode ~= 'a' and r.mode_till == 0 then ttl = ttl + 34560000000 end
   end
   redis.call('SET', KEYS[1], v, 'PX', ttl)
+  if moved then
+    redis.call('SET', KEYS[2], t[1] .. '.' .. t[2] .. ' ' .. r.epoch .. ' ' .. KEYS[1], 'PX', 86400000)
+  end
 elseif not found then
   v = ''
 end
