@@ -1,4 +1,4 @@
-"""What the scripts in sentinel/ and cluster/ share: real servers on free ports of 127.0.0.1, a Weir
+"""What the scripts in sentinel/, cluster/ and shared-breaker/ share: real servers on free ports of 127.0.0.1, a Weir
 in front of them, and load on it whose answers are remembered. Standard library only."""
 import http.client
 import json
@@ -64,11 +64,11 @@ class Stage:
         self.processes.append(process)
         return process
 
-    def redis(self, *arguments):
-        """A redis-server on a free port: the port, and its process."""
-        port = free_port()
+    def redis(self, *arguments, port=None):
+        """A redis-server on that port, or a free one: the port, and its process."""
+        port = port or free_port()
         folder = os.path.join(self.folder, str(port))
-        os.mkdir(folder)
+        os.makedirs(folder, exist_ok=True)
         process = self.start(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--dir",
                               folder, "--save", "", *map(str, arguments)])
         self.wait("redis-server", lambda: "PONG" in self.cli(port, "ping"))
@@ -88,14 +88,14 @@ class Stage:
                               capture_output=True, text=True)
         return done.stdout.strip()
 
-    def weir(self, url):
+    def weir(self, url, policy=POLICY):
         """A server on that store, to be asked: the port of its HTTP door."""
         with open(os.path.join(self.folder, "weir.yaml"), "w") as file:
-            file.write(POLICY.format(url=url))
+            file.write(policy.format(url=url))
         port = free_port()
         self.start([weir_program(), "serve", "weir.yaml", "--http", f"127.0.0.1:{port}",
                     "--grpc", "off", "--admin", "off"])
-        self.wait("weir", lambda: ask(port, "search", "first") is not None)
+        self.wait("weir", lambda: call(port, "GET", "/healthcheck") is not None)
         return port
 
     def wait(self, what, done, seconds=30):
@@ -105,6 +105,18 @@ class Stage:
                 with open(os.path.join(self.folder, "log")) as log:
                     sys.exit(f"run: {what} does not get there\n{log.read()[-2000:]}")
             time.sleep(0.02)
+
+
+def call(port, method, path, body=None):
+    """Status and JSON of one request, or its text; None where nobody answers."""
+    try:
+        way = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        way.request(method, path, json.dumps(body) if body is not None else None)
+        reply = way.getresponse()
+        text = reply.read().decode()
+        return reply.status, json.loads(text) if text.startswith("{") else text
+    except OSError:
+        return None
 
 
 def ask(port, route, user, connection=None):

@@ -82,6 +82,14 @@ enum class BreakerCause : std::uint8_t {
   ramp_failed,    // recovering -> open
   ramp_done,      // recovering -> closed
   operator_set,   // a mode was set
+  fleet,          // shared: what the store holds for all says so
+};
+
+// How a breaker that a fleet shares stands to the store.
+enum class FleetTie : std::uint8_t {
+  none,     // it is not shared
+  follows,  // the store answers: what holds for the fleet holds here
+  alone,    // it does not: this process goes by what it sees itself, and tells it afterwards
 };
 
 std::string_view to_string(Outcome outcome);
@@ -89,6 +97,7 @@ std::string_view to_string(BreakerState state);
 std::string_view to_string(BreakerMode mode);
 std::string_view to_string(RejectReason reason);
 std::string_view to_string(BreakerCause cause);
+std::string_view to_string(FleetTie tie);
 
 // A call that must not be made.
 struct Rejected {
@@ -112,6 +121,18 @@ struct BreakerEvent {
   std::uint32_t failures = 0;
   std::uint32_t slow = 0;
   Nanos open_for{0};  // to == open: the wait that was drawn
+};
+
+// What the store holds of a breaker that a fleet shares, as this process last read it.
+struct FleetRecord {
+  BreakerState state = BreakerState::closed;
+  BreakerMode mode = BreakerMode::automatic;
+  std::uint64_t epoch = 0;      // counts its changes
+  std::uint32_t round = 0;      // counts its half-open times
+  std::uint32_t reporting = 0;  // workers that saw enough calls lately to say how it is
+  std::uint32_t bad = 0;        // of whom say that it fails
+  std::uint32_t probes_in_flight = 0;
+  Nanos age{0};  // since it was read
 };
 
 // What a breaker is at one instant. Counters never go down.
@@ -144,6 +165,11 @@ struct BreakerSnapshot {
   std::uint64_t would_reject = 0;  // shadow: let through all the same
   std::uint64_t opened = 0;
   std::uint64_t events_dropped = 0;
+
+  FleetTie tie = FleetTie::none;
+  std::optional<FleetRecord> fleet{};  // absent: the store holds none, or it is not shared
+  std::uint64_t store_writes = 0;      // votes, verdicts, modes and asks for a probe that it took
+  std::uint64_t store_lost = 0;        // that could not be told it
 };
 
 namespace detail {
@@ -203,17 +229,18 @@ class [[nodiscard]] Permit {
   void failure() noexcept { report(Outcome::failure); }
 
   // Whether this call decides if the breaker closes.
-  bool is_probe() const noexcept { return kind_ == Kind::probe; }
+  bool is_probe() const noexcept { return kind_ == Kind::probe || kind_ == Kind::fleet; }
 
  private:
   friend class BreakerCore;
   friend class Breaker;
   friend class breaker::PermitToken;
-  enum class Kind : std::uint8_t { closed, probe, ramp, unwatched };
+  // fleet: a probe that the store gave out.
+  enum class Kind : std::uint8_t { closed, probe, ramp, unwatched, fleet };
 
   void drop() noexcept {
     // A closed-path permit holds nothing.
-    if (gate_ != nullptr && kind_ == Kind::probe) release();
+    if (gate_ != nullptr && (kind_ == Kind::probe || kind_ == Kind::fleet)) release();
     gate_ = nullptr;
   }
   void release() noexcept;
@@ -268,6 +295,10 @@ struct AdmitOptions {
 // A circuit breaker for one dependency. A handle: copies are the same breaker, which lives as long
 // as one of them.
 //
+// One that a policy says is shared opens, probes and closes with the fleet. Closed it asks nobody;
+// the call that may be its probe waits for the store's answer, at most the store's deadline, and no
+// other call waits. Without the store it works as one that is not shared.
+//
 // Guarantees:  open, no call goes before the wait that was drawn is over, whatever is reported
 //              meanwhile. Half-open, at most `probes` calls go and vote, at most `probes_in_flight`
 //              at once, however many threads ask; every way a probe can end, silence too, frees its
@@ -302,10 +333,16 @@ class Breaker {
     return admit_slow(now, options);
   }
 
+  // As admit(), for those who must not wait: `done` is called exactly once, perhaps before this
+  // returns, perhaps in the thread that speaks to the store. What it throws is dropped.
+  void admit_async(std::function<void(Admission)> done, AdmitOptions options = {});
+
   // Lets time pass: what is due changes now, not at the next call.
   void poll();
   void poll(MonoTime now);
 
+  // Where it is shared, forced states and their end are the fleet's; disabled and shadow are this
+  // process's own.
   void set_mode(BreakerMode mode);
   // Opens at once, as a verdict's `open` does.
   void trip(std::optional<Nanos> wait = {});

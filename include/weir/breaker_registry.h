@@ -28,7 +28,8 @@ class BreakerRegistry {
   ~BreakerRegistry();
 
   // The breaker of that name; made with `config` where there is none yet, and else given these
-  // numbers. A breaker whose window is another one is replaced: who holds the old one keeps it.
+  // numbers. A breaker whose window is another one is replaced, its mode taken over: who holds the
+  // old one keeps it.
   //
   // Errors:      invalid_argument: the configuration; resource_exhausted: too many names.
   Result<Breaker> put(std::string_view name, const BreakerConfig& config);

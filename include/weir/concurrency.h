@@ -40,6 +40,7 @@ enum class LeaseRefusal : std::uint8_t {
   held_otherwise,  // this id holds a lease of another weight
   invalid_id,      // not 16 to 64 letters, digits, - or _
   too_many_keys,   // a keyed limit has as many keys in use as it may
+  store_away,      // shared: the store does not answer, and nobody here can say
 };
 
 std::string_view to_string(LeaseRefusal refusal);
@@ -50,9 +51,10 @@ struct Lease {
   std::uint64_t fence =
       0;  // larger than that of every lease given before, also by the process before
   std::uint32_t weight = 1;
-  Nanos expires_in{0};    // unless it is renewed
-  Nanos held_for{0};      // until now; at max_hold it ends whatever is renewed
-  bool repeated = false;  // this id held it already: nothing was taken
+  Nanos expires_in{0};         // unless it is renewed
+  Nanos held_for{0};           // until now; at max_hold it ends whatever is renewed
+  bool repeated = false;       // this id held it already: nothing was taken
+  bool without_store = false;  // shared: of this worker's part, while the store does not answer
 };
 
 struct [[nodiscard]] LeaseAnswer {
@@ -66,7 +68,7 @@ struct [[nodiscard]] LeaseAnswer {
 struct LeaseRequest {
   // The caller's own, 16 to 64 letters, digits, - or _: asking again with it takes nothing twice.
   // It should be random. Absent: 128 random bits are made.
-  std::string_view id{};
+  std::optional<std::string_view> id{};
   std::uint32_t weight = 1;
 };
 
@@ -79,9 +81,18 @@ struct ConcurrencySnapshot {
   std::uint64_t leases_given = 0;
   std::uint64_t leases_expired = 0;
   std::uint64_t refused = 0;
+  std::uint64_t absent_values = 0;  // of a policy's: asks that lacked a value it counts by
+
+  // Shared: the numbers above are of the leases that this worker gave.
+  bool shared = false;
+  bool store_answers = true;
+  std::uint64_t given_without_store = 0;
+  std::uint64_t untold = 0;  // leases that changed without the store, and are still to be told it
 };
 
 namespace detail {
+
+struct SlotMaker;
 
 struct alignas(64) ConcurrencyGate {
   static constexpr std::uint64_t kWaiting = std::uint64_t{1} << 63;  // somebody waits in the queue
@@ -132,17 +143,25 @@ class [[nodiscard]] Slot {
   explicit operator bool() const noexcept { return gate_ != nullptr; }
   LeaseRefusal refusal() const noexcept { return refusal_; }
   std::uint32_t weight() const noexcept { return gate_ != nullptr ? weight_ : 0; }
+  // Whether its units are still its own. Of a limit that a fleet shares a lease can end while the
+  // slot is held, at max_hold, or where it could not be renewed: work that goes on is work above
+  // the limit.
+  bool stands() const noexcept {
+    return gate_ != nullptr && gate_->word.load(std::memory_order_acquire) != 0;
+  }
 
   void release() noexcept {
     if (gate_ == nullptr) return;
     const std::uint64_t before = gate_->word.fetch_sub(weight_, std::memory_order_release);
     if ((before & detail::ConcurrencyGate::kWaiting) != 0) hand_on();
     gate_ = nullptr;
+    keep_.reset();
   }
 
  private:
   friend class Concurrency;
   friend class KeyedConcurrency;
+  friend struct detail::SlotMaker;
   Slot(detail::ConcurrencyGate* gate, std::uint32_t weight) noexcept
       : gate_(gate), weight_(weight) {}
   explicit Slot(LeaseRefusal refusal) noexcept : refusal_(refusal) {}
@@ -151,7 +170,7 @@ class [[nodiscard]] Slot {
   detail::ConcurrencyGate* gate_ = nullptr;
   std::uint32_t weight_ = 0;
   LeaseRefusal refusal_ = LeaseRefusal::none;
-  std::shared_ptr<void> keep_{};  // of a keyed limit
+  std::shared_ptr<void> keep_{};  // of a keyed limit, or of the lease behind a shared one
 };
 
 // A limit on how much is under way at once. A handle: copies are the same limit.

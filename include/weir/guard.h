@@ -135,21 +135,36 @@ class Guard {
   Result<Breaker> breaker(std::string_view name) const;
   // Takes units of a limit in the policy's `concurrency:`, of the counter that its `by` makes of
   // these values; a value that is missing counts as "absent". The Slot gives them back, or says why
-  // there were none. Errors:      not_found: no limit of that name.
+  // there were none. Of a limit that the fleet shares it holds a lease, which this process renews;
+  // who waits for one asks again now and then, in no order.
+  // Errors:      not_found: no limit of that name; invalid_argument: a value that it does not count
+  //              by.
   Result<Slot> acquire(std::string_view name, std::span<const Descriptor> descriptors,
                        AcquireOptions options = {});
   Result<Slot> acquire(std::string_view name, std::initializer_list<Descriptor> descriptors,
                        AcquireOptions options = {}) {
     return acquire(name, std::span(descriptors.begin(), descriptors.size()), options);
   }
-  // The same as leases, for holders outside this process; see Concurrency.
+  // The same as leases, for holders outside this process; see Concurrency. Of a limit that the
+  // fleet shares they stand in the store; while that does not answer, this worker gives out its
+  // part of the limit, and tells the store afterwards.
   Result<LeaseAnswer> lease(std::string_view name, std::span<const Descriptor> descriptors,
                             const LeaseRequest& request);
   Result<LeaseAnswer> renew_lease(std::string_view name, std::span<const Descriptor> descriptors,
                                   std::string_view id);
   // False: no such lease stands.
+  // Errors:      as lease(); unavailable: shared, the store does not answer, and this worker does
+  //              not know the lease.
   Result<bool> release_lease(std::string_view name, std::span<const Descriptor> descriptors,
                              std::string_view id);
+  // The same for those who must not wait: `done` is called exactly once, perhaps before this
+  // returns, perhaps in the thread that speaks to the store.
+  void lease_async(std::string_view name, std::span<const Descriptor> descriptors,
+                   const LeaseRequest& request, std::function<void(Result<LeaseAnswer>)> done);
+  void renew_lease_async(std::string_view name, std::span<const Descriptor> descriptors,
+                         std::string_view id, std::function<void(Result<LeaseAnswer>)> done);
+  void release_lease_async(std::string_view name, std::span<const Descriptor> descriptors,
+                           std::string_view id, std::function<void(Result<bool>)> done);
 
   // Replaces the policy. Unchanged rules keep their counters; where numbers changed, used stays
   // used. Errors:      failed_precondition where the new policy names another store.

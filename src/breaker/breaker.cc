@@ -37,6 +37,10 @@ Admission Breaker::admit_slow(MonoTime now, AdmitOptions options) noexcept {
   return core_->admit(now, options);
 }
 
+void Breaker::admit_async(std::function<void(Admission)> done, AdmitOptions options) {
+  core_->admit_async(gate_->now(), options, std::move(done));
+}
+
 void Breaker::poll() {
   core_->poll(gate_->now());
 }

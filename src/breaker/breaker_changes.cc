@@ -64,9 +64,17 @@ void BreakerCore::open_locked(MonoTime now, const Opening& opening) {
                  .failures = opening.tally.failures,
                  .slow = opening.tally.slow,
                  .open_for = wait});
+  fleet_half_.store(false, std::memory_order_release);
+  adopted_epoch_ = 0;
+  if (carrier_ == nullptr) return;
+  const bool directive =
+      opening.cause == BreakerCause::directive || opening.cause == BreakerCause::operator_set;
+  fleet_->opened(directive, opening.wanted, now);
+  carrier_->poke();
 }
 
 void BreakerCore::half_open_locked(MonoTime now) {
+  fleet_half_.store(false, std::memory_order_release);
   half_open_.begin(now);
   block_probes_locked();
   change_locked(Gate::half_open, now, {.cause = BreakerCause::wait_over});
@@ -108,11 +116,14 @@ bool BreakerCore::decide_half_open_locked(MonoTime now) {
   return false;
 }
 
-void BreakerCore::pass_probes_locked(MonoTime now) {
-  if (!config_.ramp) return close_locked(now, BreakerCause::probes_passed);
+void BreakerCore::pass_probes_locked(MonoTime now, BreakerCause cause) {
+  if (!config_.ramp) return close_locked(now, cause);
+  fleet_half_.store(false, std::memory_order_release);
+  adopted_epoch_ = 0;
+  if (fleet_) fleet_->recovered();
   ramp_.begin(*config_.ramp, now);
   publish_ramp_locked();
-  change_locked(Gate::recovering, now, {.cause = BreakerCause::probes_passed});
+  change_locked(Gate::recovering, now, {.cause = cause});
 }
 
 void BreakerCore::close_locked(MonoTime now, BreakerCause cause) {
@@ -122,6 +133,9 @@ void BreakerCore::close_locked(MonoTime now, BreakerCause cause) {
     word.store(++generation << 8 | static_cast<std::uint64_t>(Gate::disabled),
                std::memory_order_release);
   }
+  fleet_half_.store(false, std::memory_order_release);
+  adopted_epoch_ = 0;
+  if (fleet_) fleet_->recovered();
   run_.begin(generation + 1);
   if (last_calls_) last_calls_->begin(generation + 1);
   if (last_time_) last_time_->begin(now);
@@ -154,10 +168,13 @@ bool BreakerCore::apply_ramp_locked(Ramp::Change change, MonoTime now) {
 void BreakerCore::poll_locked(MonoTime now) {
   switch (gate_of(word.load(std::memory_order_relaxed))) {
     case Gate::open:
-      if (ticks(now) >= open_until_.load(std::memory_order_relaxed)) half_open_locked(now);
+      if (ticks(now) >= open_until_.load(std::memory_order_relaxed)) enter_round_locked(now);
       break;
     case Gate::half_open:
-      (void)advance_half_open_locked(now);
+      if (!fleet_half_.load(std::memory_order_relaxed))
+        (void)advance_half_open_locked(now);
+      else if (!fleet_governs_locked(now))
+        half_open_locked(now);
       break;
     case Gate::recovering:
       (void)apply_ramp_locked(ramp_.poll(config_, now), now);
@@ -180,26 +197,38 @@ void BreakerCore::poll(MonoTime now) noexcept {
 void BreakerCore::set_mode(BreakerMode mode) {
   {
     std::lock_guard lock(mutex_);
+    const auto forced = [](BreakerMode m) {
+      return m == BreakerMode::forced_open || m == BreakerMode::forced_closed;
+    };
     const BreakerMode before = mode_.load(std::memory_order_relaxed);
     if (before == mode) return;
-    mode_.store(mode, std::memory_order_release);
-    const MonoTime now = clock->mono();
-    const auto works = [](BreakerMode m) {
-      return m == BreakerMode::automatic || m == BreakerMode::shadow;
-    };
-    if (mode == BreakerMode::forced_open) {
-      change_locked(Gate::forced_open, now, {});
-    } else if (mode == BreakerMode::disabled) {
-      change_locked(Gate::disabled, now, {});
-    } else if (works(mode) && works(before)) {
-      // The state stays; whoever listens hears of the mode.
-      events_.push({.breaker = name_, .from = state(), .to = state(), .mode = mode, .at = now});
-    } else {
-      openings_ = 0;
-      close_locked(now, BreakerCause::operator_set);
+    if (!forced(mode)) own_mode_ = mode;
+    if (carrier_ != nullptr && (forced(mode) || forced(before))) {
+      fleet_->force(forced(mode) ? mode : BreakerMode::automatic);
+      carrier_->poke();
     }
+    set_mode_locked(mode, clock->mono());
   }
   events_.deliver();
+}
+
+void BreakerCore::set_mode_locked(BreakerMode mode, MonoTime now) {
+  const BreakerMode before = mode_.load(std::memory_order_relaxed);
+  mode_.store(mode, std::memory_order_release);
+  const auto works = [](BreakerMode m) {
+    return m == BreakerMode::automatic || m == BreakerMode::shadow;
+  };
+  if (mode == BreakerMode::forced_open) {
+    change_locked(Gate::forced_open, now, {});
+  } else if (mode == BreakerMode::disabled) {
+    change_locked(Gate::disabled, now, {});
+  } else if (works(mode) && works(before)) {
+    // The state stays; whoever listens hears of the mode.
+    events_.push({.breaker = name_, .from = state(), .to = state(), .mode = mode, .at = now});
+  } else {
+    openings_ = 0;
+    close_locked(now, BreakerCause::operator_set);
+  }
 }
 
 void BreakerCore::trip(std::optional<Nanos> wait) {
@@ -216,6 +245,10 @@ void BreakerCore::close() {
     std::lock_guard lock(mutex_);
     if (!opens_locked()) return;
     openings_ = 0;
+    if (carrier_ != nullptr) {
+      fleet_->force(BreakerMode::automatic);
+      carrier_->poke();
+    }
     close_locked(clock->mono(), BreakerCause::operator_set);
   }
   events_.deliver();
@@ -233,7 +266,8 @@ Result<void> BreakerCore::configure(const BreakerConfig& config) {
                    "breaker " + name_ + ": another window takes a new breaker"};
     take_rules_locked(config);
     const Gate gate = gate_of(word.load(std::memory_order_relaxed));
-    if (gate == Gate::half_open) block_probes_locked();
+    if (gate == Gate::half_open && !fleet_half_.load(std::memory_order_relaxed))
+      block_probes_locked();
     if (gate == Gate::recovering && !config_.ramp)
       close_locked(clock->mono(), BreakerCause::ramp_done);
   }
@@ -246,6 +280,9 @@ breaker::Tally BreakerCore::tally_locked(MonoTime now) const noexcept {
     case Gate::closed:
       return last_calls_ ? last_calls_->tally() : last_time_->tally(now);
     case Gate::half_open:
+      if (fleet_half_.load(std::memory_order_relaxed) && fleet_->record())
+        return {.calls = fleet_->record()->ok + fleet_->record()->failed,
+                .failures = fleet_->record()->failed};
       return {.calls = half_open_.successes() + half_open_.failures(),
               .failures = half_open_.failures()};
     case Gate::recovering:
@@ -297,6 +334,7 @@ BreakerSnapshot BreakerCore::snapshot(MonoTime now) const {
   shot.would_reject = would_reject_.load(std::memory_order_relaxed);
   shot.opened = opened_;
   shot.events_dropped = events_.dropped();
+  if (fleet_) snapshot_fleet_locked(now, shot);
   return shot;
 }
 

@@ -116,10 +116,12 @@ Admission BreakerCore::admit(MonoTime now, AdmitOptions options) noexcept {
     if (left > 0 && !lets_through()) return Admission(RejectReason::open, Nanos(left));
     if (left > 0) return Admission(Permit());
   }
-  return admit_changing(now, options);
+  if (auto admission = admit_changing(now, options)) [[likely]]
+    return *std::move(admission);
+  return ask_fleet_and_wait(now, options);
 }
 
-Admission BreakerCore::admit_changing(MonoTime now, AdmitOptions options) noexcept {
+std::optional<Admission> BreakerCore::admit_changing(MonoTime now, AdmitOptions options) noexcept {
   for (;;) {
     const std::uint64_t seen = word.load(std::memory_order_acquire);
     std::optional<Admission> answer;
@@ -139,6 +141,11 @@ Admission BreakerCore::admit_changing(MonoTime now, AdmitOptions options) noexce
       }
       case Gate::half_open:
         answer = admit_half_open(seen, now);
+        if (!answer && fleet_half_.load(std::memory_order_acquire) &&
+            word.load(std::memory_order_acquire) == seen) {
+          events_.deliver();
+          return std::nullopt;
+        }
         break;
       case Gate::recovering:
         answer = admit_recovering(seen, now, options);
@@ -151,15 +158,19 @@ Admission BreakerCore::admit_changing(MonoTime now, AdmitOptions options) noexce
 
 void BreakerCore::begin_probing(std::uint64_t seen, MonoTime now) noexcept {
   std::lock_guard lock(mutex_);
-  if (word.load(std::memory_order_relaxed) == seen) half_open_locked(now);
+  if (word.load(std::memory_order_relaxed) == seen) enter_round_locked(now);
 }
 
 std::optional<Admission> BreakerCore::admit_half_open(std::uint64_t seen, MonoTime now) noexcept {
   const std::int64_t left = blocked_until_.load(std::memory_order_acquire) - ticks(now);
   if (left > 0) return reject(RejectReason::probing, Nanos(left));
   std::lock_guard lock(mutex_);
-  if (word.load(std::memory_order_relaxed) != seen || advance_half_open_locked(now))
+  if (word.load(std::memory_order_relaxed) != seen) return std::nullopt;
+  if (fleet_half_.load(std::memory_order_relaxed)) {
+    if (!fleet_governs_locked(now)) half_open_locked(now);
     return std::nullopt;
+  }
+  if (advance_half_open_locked(now)) return std::nullopt;
   const auto slot = half_open_.take(config_, now);
   block_probes_locked();
   if (!slot) {
@@ -247,7 +258,7 @@ void BreakerCore::tell(const Permit& permit, const CallVerdict& verdict, MonoTim
       kind = verdict.outcome == Outcome::ignored     ? Counters::ignored
              : verdict.outcome == Outcome::cancelled ? Counters::cancelled
                                                      : Counters::local_reject;
-      if (permit.kind_ == Permit::Kind::probe)
+      if (permit.is_probe())
         counted = settle_probe(permit, HalfOpen::Vote::none, verdict, now);
       else if (verdict.open)
         counted = direct(permit.word_, verdict, now);
@@ -307,6 +318,7 @@ bool BreakerCore::report_closed(const Permit& permit, Vote vote, const CallVerdi
 
 bool BreakerCore::settle_probe(const Permit& permit, HalfOpen::Vote vote,
                                const CallVerdict& verdict, MonoTime now) noexcept {
+  if (permit.kind_ == Permit::Kind::fleet) return settle_fleet(permit, vote, verdict, now);
   bool counted = false;
   {
     std::lock_guard lock(mutex_);

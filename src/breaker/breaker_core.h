@@ -2,14 +2,19 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "breaker/call_counters.h"
 #include "breaker/call_ring.h"
 #include "breaker/event_queue.h"
 #include "breaker/failure_run.h"
+#include "breaker/fleet_carrier.h"
+#include "breaker/fleet_part.h"
 #include "breaker/half_open.h"
 #include "breaker/ramp.h"
 #include "breaker/tally.h"
@@ -28,7 +33,11 @@ class BreakerCore final : public detail::BreakerGate {
  public:
   BreakerCore(std::string name, const BreakerConfig& config, BreakerOptions options);
 
+  static const std::shared_ptr<BreakerCore>& of(const Breaker& breaker) { return breaker.core_; }
+
   Admission admit(MonoTime now, AdmitOptions options) noexcept;
+  void admit_async(MonoTime now, AdmitOptions options,
+                   std::function<void(Admission)> done) noexcept;
   void report(const Permit& permit, const CallVerdict& verdict) noexcept;
   void report(const Permit& permit, const CallVerdict& verdict, MonoTime now) noexcept;
   void release(const Permit& permit) noexcept;
@@ -38,6 +47,18 @@ class BreakerCore final : public detail::BreakerGate {
   void trip(std::optional<Nanos> wait);
   void close();
   Result<void> configure(const BreakerConfig& config);
+
+  // ---- Of one that a fleet shares: see FleetPart. What carries the words calls these.
+
+  // Shared from now on, or with a null no longer. `carrier` lives until that.
+  void share(breaker::FleetCarrier* carrier, std::uint64_t who);
+  std::vector<breaker::FleetPart::Due> fleet_due(bool store_up, MonoTime now);
+  // Absent `reply`: the store did not answer.
+  void fleet_heard(const breaker::FleetPart::Ticket& ticket,
+                   const store::redis::CircuitReply* reply, bool late, MonoTime now);
+  // What stands in the store; absent: nothing.
+  void fleet_read(const std::optional<store::redis::CircuitRecord>& record, Instant store_now,
+                  MonoTime now);
 
   const std::string& name() const noexcept { return name_; }
   // Tells it from other breakers, and from those of earlier processes.
@@ -72,8 +93,13 @@ class BreakerCore final : public detail::BreakerGate {
   // Counts a rejection; true: in shadow, so the call goes all the same.
   bool lets_through() noexcept;
   Admission reject(RejectReason reason, Nanos retry_after) noexcept;
-  // As admit(), where it is not one look at an open breaker.
-  Admission admit_changing(MonoTime now, AdmitOptions options) noexcept;
+  // As admit(), where it is not one look at an open breaker. Absent: the store is to be asked.
+  std::optional<Admission> admit_changing(MonoTime now, AdmitOptions options) noexcept;
+  // Asks the store for a probe; `done` is called once.
+  void ask_fleet(MonoTime now, AdmitOptions options, bool waits,
+                 std::function<void(Admission)> done) noexcept;
+  Admission ask_fleet_and_wait(MonoTime now, AdmitOptions options) noexcept;
+  Admission admit_told(bool granted, std::uint32_t probe, AdmitOptions options) noexcept;
   void begin_probing(std::uint64_t seen, MonoTime now) noexcept;
   // Each answers, or finds that the state has changed and is to be looked at again.
   std::optional<Admission> admit_half_open(std::uint64_t seen, MonoTime now) noexcept;
@@ -93,6 +119,8 @@ class BreakerCore final : public detail::BreakerGate {
                     MonoTime now) noexcept;
   bool report_ramp(const Permit& permit, Vote vote, const CallVerdict& verdict,
                    MonoTime now) noexcept;
+  bool settle_fleet(const Permit& permit, breaker::HalfOpen::Vote vote, const CallVerdict& verdict,
+                    MonoTime now) noexcept;
   // Opens by a verdict that stands outside the votes.
   bool direct(std::uint64_t seen, const CallVerdict& verdict, MonoTime now) noexcept;
 
@@ -100,7 +128,9 @@ class BreakerCore final : public detail::BreakerGate {
   bool opens_locked() const noexcept;
   void open_locked(MonoTime now, const Opening& opening);
   void half_open_locked(MonoTime now);
-  void pass_probes_locked(MonoTime now);
+  // To half-open: the fleet's where it is that, too, else this process's own.
+  void enter_round_locked(MonoTime now);
+  void pass_probes_locked(MonoTime now, BreakerCause cause = BreakerCause::probes_passed);
   void close_locked(MonoTime now, BreakerCause cause);
   // Lets go of probes that are overdue and applies the verdict; true where the state changed.
   bool advance_half_open_locked(MonoTime now);
@@ -109,6 +139,15 @@ class BreakerCore final : public detail::BreakerGate {
   void publish_ramp_locked() noexcept;
   void block_probes_locked() noexcept;
   void poll_locked(MonoTime now);
+  void set_mode_locked(BreakerMode mode, MonoTime now);
+  // Whether the store's record decides: it answers, and the fleet is not closed.
+  bool fleet_governs_locked(MonoTime now) const;
+  void follow_locked(MonoTime now);
+  void follow_mode_locked(MonoTime now);
+  void follow_open_locked(MonoTime now);
+  void follow_closed_locked(BreakerState state, MonoTime now);
+  breaker::FleetPart::Local local_locked(MonoTime now);
+  void snapshot_fleet_locked(MonoTime now, BreakerSnapshot& shot) const;
   void change_locked(Gate gate, MonoTime now, BreakerEvent event);
   void take_rules_locked(const BreakerConfig& config) noexcept;
   Tally tally_locked(MonoTime now) const noexcept;
@@ -139,6 +178,13 @@ class BreakerCore final : public detail::BreakerGate {
   std::uint64_t random_;
   breaker::HalfOpen half_open_;
   breaker::Ramp ramp_;
+
+  std::atomic<bool> fleet_half_{false};  // half-open: the store gives out the probes
+  breaker::FleetCarrier* carrier_ = nullptr;
+  std::unique_ptr<breaker::FleetPart> fleet_;      // from the first share() on
+  BreakerMode own_mode_ = BreakerMode::automatic;  // what it goes back to from a forced one
+  std::uint64_t adopted_epoch_ = 0;  // not closed because the record of this epoch is not
+  std::uint64_t counted_ = 0;        // calls, when this process last had a vote
 };
 
 }  // namespace weir

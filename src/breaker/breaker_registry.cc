@@ -36,7 +36,13 @@ Result<Breaker> BreakerRegistry::put(std::string_view name, const BreakerConfig&
                                                     " breakers already, which is the most"};
   }
   Result<Breaker> made = Breaker::make(std::string(name), config, names_->options);
-  if (made.has_value()) names_->breakers.insert_or_assign(std::string(name), *made);
+  if (!made) return made;
+  if (found != names_->breakers.end()) {
+    // What an operator set is no matter of windows, and stands until he takes it back.
+    const BreakerMode mode = found->second.mode();
+    if (mode != BreakerMode::automatic) made->set_mode(mode);
+  }
+  names_->breakers.insert_or_assign(std::string(name), *made);
   return made;
 }
 

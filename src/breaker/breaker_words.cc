@@ -92,6 +92,20 @@ std::string_view to_string(BreakerCause cause) {
       return "ramp_done";
     case BreakerCause::operator_set:
       return "operator_set";
+    case BreakerCause::fleet:
+      return "fleet";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(FleetTie tie) {
+  switch (tie) {
+    case FleetTie::none:
+      return "none";
+    case FleetTie::follows:
+      return "follows";
+    case FleetTie::alone:
+      return "alone";
   }
   return "unknown";
 }

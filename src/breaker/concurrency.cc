@@ -36,6 +36,8 @@ std::string_view to_string(LeaseRefusal refusal) {
       return "invalid_id";
     case LeaseRefusal::too_many_keys:
       return "too_many_keys";
+    case LeaseRefusal::store_away:
+      return "store_away";
   }
   return "unknown";
 }

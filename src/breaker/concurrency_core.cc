@@ -2,30 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <random>
 
-#include "base/hex.h"
+#include "breaker/lease_id.h"
 
 namespace weir {
 namespace {
-
-constexpr std::size_t kLeastId = 16;
-constexpr std::size_t kMostId = 64;
-
-bool valid_id(std::string_view id) {
-  return id.size() >= kLeastId && id.size() <= kMostId &&
-         std::all_of(id.begin(), id.end(), [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                  c == '-' || c == '_';
-         });
-}
-
-// 128 bits of the machine's own randomness: nobody guesses them.
-std::string unguessable_id() {
-  std::random_device device;
-  const auto half = [&] { return hex(std::uint64_t{device()} << 32 | device()); };
-  return half() + half();
-}
 
 // Fences go on from the process before: it gave out less than one a microsecond.
 std::uint64_t first_fence(const Clock& clock) {
@@ -146,21 +127,23 @@ LeaseAnswer ConcurrencyCore::full_locked(MonoTime now) noexcept {
 }
 
 LeaseAnswer ConcurrencyCore::lease(const LeaseRequest& request) {
-  if (!request.id.empty() && !valid_id(request.id))
+  if (request.id && !breaker::valid_lease_id(*request.id))
     return {.refusal = refuse(LeaseRefusal::invalid_id)};
-  if (request.weight == 0 || request.weight > limit.load(std::memory_order_relaxed))
-    return {.refusal = refuse(LeaseRefusal::never_fits)};
+  if (request.weight == 0) return {.refusal = refuse(LeaseRefusal::never_fits)};
   std::lock_guard lock(mutex_);
   const MonoTime now = clock_.mono();
   sweep_locked(now);
-  if (const auto* held = leases_.find(request.id)) {
+  // Before anything is said about the limit: what was given stands, whatever the limit is now.
+  if (const auto* held = request.id ? leases_.find(*request.id) : nullptr) {
     if (held->weight != request.weight) return {.refusal = refuse(LeaseRefusal::held_otherwise)};
-    LeaseAnswer again{.lease = seen_locked(request.id, *held, now)};
+    LeaseAnswer again{.lease = seen_locked(*request.id, *held, now)};
     again.lease->repeated = true;
     return again;
   }
+  if (request.weight > limit.load(std::memory_order_relaxed))
+    return {.refusal = refuse(LeaseRefusal::never_fits)};
   if (!take(request.weight)) return full_locked(now);
-  const std::string id = request.id.empty() ? unguessable_id() : std::string(request.id);
+  const std::string id = request.id ? std::string(*request.id) : breaker::unguessable_lease_id();
   const breaker::LeaseTable::Held held{.fence = ++fence_,
                                        .weight = request.weight,
                                        .since = now,
@@ -201,8 +184,10 @@ ConcurrencyConfig ConcurrencyCore::config() const {
   return config_;
 }
 
-ConcurrencySnapshot ConcurrencyCore::snapshot() const {
+ConcurrencySnapshot ConcurrencyCore::snapshot() {
   std::lock_guard lock(mutex_);
+  // What is over is nobody's, whether anybody has asked for it since or not.
+  sweep_locked(clock_.mono());
   return {.name = name_,
           .limit = config_.limit,
           .held = word.load(std::memory_order_acquire) & ~kWaiting,

@@ -33,7 +33,7 @@ class ConcurrencyCore final : public detail::ConcurrencyGate {
   void configure(const ConcurrencyConfig& config);
   ConcurrencyConfig config() const;
   const std::string& name() const noexcept { return name_; }
-  ConcurrencySnapshot snapshot() const;
+  ConcurrencySnapshot snapshot();
   // Nobody holds anything, or waits.
   bool idle() noexcept;
   std::uint64_t fence() const;

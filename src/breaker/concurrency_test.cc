@@ -199,6 +199,33 @@ TEST(ConcurrencyLease, IdsThatCouldBeGuessedOrHarmAreRefused) {
   EXPECT_EQ(rig.held(), 0U);
 }
 
+TEST(Concurrency, AnEmptyIdIsNoId) {
+  Rig rig(2);
+  EXPECT_EQ(rig.all.lease({.id = ""}).refusal, LeaseRefusal::invalid_id);
+}
+
+TEST(Concurrency, AskingAgainGivesWhatIsHeldAlsoOnceTheLimitIsLower) {
+  Rig rig(2);
+  ASSERT_TRUE(rig.all.lease({.id = kA, .weight = 2}));
+  ConcurrencyConfig lower = rig.all.config();
+  lower.limit = 1;
+  ASSERT_TRUE(rig.all.configure(lower));
+  const LeaseAnswer again = rig.all.lease({.id = kA, .weight = 2});
+  ASSERT_TRUE(again) << to_string(again.refusal);
+  EXPECT_TRUE(again.lease->repeated);
+  EXPECT_EQ(rig.all.lease({.id = kB, .weight = 2}).refusal, LeaseRefusal::never_fits);
+}
+
+TEST(Concurrency, ItsNumbersCountNothingThatIsOverWithoutAnybodyAsking) {
+  Rig rig(2);
+  ASSERT_TRUE(rig.all.lease({.id = kA}));
+  rig.clock.advance(std::chrono::hours(1));
+  const ConcurrencySnapshot shot = rig.all.snapshot();
+  EXPECT_EQ(shot.held, 0U);
+  EXPECT_EQ(shot.leases, 0U);
+  EXPECT_EQ(shot.leases_expired, 1U);
+}
+
 TEST(ConcurrencyLease, AWallClockThatStepsChangesNothing) {
   Rig rig(1);
   ASSERT_TRUE(rig.lease(kA));

@@ -3,13 +3,14 @@
 #include <array>
 #include <charconv>
 
+#include "base/key_digest.h"
 #include "breaker/breaker_core.h"
 
 namespace weir::breaker {
 namespace {
 
-constexpr std::string_view kVersion = "1";
-constexpr std::size_t kNumbers = 6;
+constexpr std::string_view kVersion = "2";
+constexpr std::size_t kNumbers = 7;
 
 void append(std::string& out, std::uint64_t number) {
   std::array<char, 16> digits;
@@ -34,18 +35,24 @@ std::optional<std::array<std::uint64_t, kNumbers>> numbers(std::string_view toke
   return out;
 }
 
+// Of all that stands before it.
+std::uint64_t seal_of(std::string_view text) {
+  static const KeyHasher hasher(KeyHasher::random_secret());
+  return hasher(text).lo;
+}
+
 }  // namespace
 
-std::string PermitToken::of(Permit permit) {
+std::string PermitToken::of(const Breaker& breaker, Permit permit) {
   std::string out(kVersion);
-  const auto* core = static_cast<const BreakerCore*>(permit.gate_);
-  append(out, core != nullptr ? core->life() : 0);
+  append(out, static_cast<const BreakerCore*>(breaker.gate_)->life());
   append(out, permit.word_);
   append(out, permit.timed_ ? static_cast<std::uint64_t>(permit.started_.time_since_epoch().count())
                             : 0);
   append(out, permit.probe_);
   append(out, permit.slot_);
   append(out, static_cast<std::uint64_t>(permit.kind_) | (permit.timed_ ? 0x10 : 0));
+  append(out, seal_of(out));
   permit.gate_ = nullptr;  // its slot stays taken until the token reports, or its deadline
   return out;
 }
@@ -53,15 +60,16 @@ std::string PermitToken::of(Permit permit) {
 std::optional<Permit> PermitToken::read(const Breaker& breaker, std::string_view token) {
   const auto found = numbers(token);
   if (!found) return std::nullopt;
-  const auto& [life, word, started, probe, slot, kind] = *found;
-  if ((kind & 0xf) > static_cast<std::uint64_t>(Permit::Kind::unwatched) || kind > 0x1f ||
+  const auto& [life, word, started, probe, slot, kind, seal] = *found;
+  if (seal != seal_of(token.substr(0, token.rfind('-')))) return std::nullopt;
+  auto* const core = static_cast<BreakerCore*>(breaker.gate_);
+  if (life != core->life()) return std::nullopt;
+  if ((kind & 0xf) > static_cast<std::uint64_t>(Permit::Kind::fleet) || kind > 0x1f ||
       probe > UINT32_MAX || slot > UINT16_MAX || started > INT64_MAX)
     return std::nullopt;
   Permit permit;
   permit.kind_ = static_cast<Permit::Kind>(kind & 0xf);
   if (permit.kind_ == Permit::Kind::unwatched) return permit;
-  auto* const core = static_cast<BreakerCore*>(breaker.gate_);
-  if (life != core->life()) return std::nullopt;
   permit.gate_ = core;
   permit.word_ = word;
   permit.started_ = MonoTime(Nanos(static_cast<std::int64_t>(started)));

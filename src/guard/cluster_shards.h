@@ -103,10 +103,15 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
   void leave(std::function<void()> done);
   // Answers everything that waits.
   void stop();
+  // A node said that another one owns a slot: the map is read again soon.
+  void refresh_soon();
 
   // ---- From any thread.
 
   ShardDriver& owner(std::uint16_t slot) noexcept override {
+    return *owners_[slot].load(std::memory_order_acquire);
+  }
+  const ShardDriver& owner_now(std::uint16_t slot) const noexcept {
     return *owners_[slot].load(std::memory_order_acquire);
   }
   ladder::Moment moment() const noexcept { return owners_[0].load()->moment(); }
@@ -130,7 +135,6 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
   void on_map(const store::redis::SlotMap& map) override;
   void on_no_map(store::redis::LocalFault why, const std::string& text) override;
   void connection_changed(Shard& shard);
-  void refresh_soon();
 
   bool follow(Shard& from, SharedAsk& ask, std::string_view error);
   Shard* shard_at(const store::redis::HostPort& where);

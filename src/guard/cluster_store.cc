@@ -14,11 +14,13 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include "guard/cluster_shards.h"
 #include "guard/seat_options.h"
 #include "guard/split_ask.h"
 #include "guard/state_folder.h"
+#include "guard/store_line.h"
 #include "policy/store_url.h"
 #include "render/text.h"
 #include "store/redis/topology/server_wire.h"
@@ -38,17 +40,38 @@ std::uint64_t random_number() {
 }
 
 // The shards of a cluster on an event loop of their own thread, and the queue in front of them.
-class ClusterStore final : public SharedStore {
+class ClusterStore final : public SharedStore, private StoreLine {
  public:
   ClusterStore(ClusterShards::Options options, Clock& clock, render::Metrics& metrics,
                Observer* observer)
       : keys_(options.keys),
         deadline_(options.spec.deadline),
         metrics_(metrics),
+        circuits_timer_(io_),
+        circuits_(*this, keys_, clock, deadline_, options.random ^ kCircuits,
+                  [this](MonoTime when) {
+                    wake_at(circuits_timer_, when, [this] { circuits_.on_wake(); });
+                  }),
+        leases_timer_(io_),
+        leases_(*this, keys_, clock, deadline_,
+                {.wake_at =
+                     [this](MonoTime when) {
+                       wake_at(leases_timer_, when, [this] { leases_.on_wake(); });
+                     },
+                 .part =
+                     [this](std::uint32_t limit, std::uint16_t slot, const KeyDigest& digest) {
+                       return lease_part(*shards_.owner_now(slot).ladder().division(), limit,
+                                         digest);
+                     },
+                 .store_now = [this] { return shards_.moment().store; }}),
         shards_(io_, std::move(options), clock, observer, [this] {
-          // The lock, so that who is about to wait has not looked yet.
-          std::lock_guard lock(ready_mutex_);
-          ready_changed_.notify_all();
+          {
+            // The lock, so that who is about to wait has not looked yet.
+            std::lock_guard lock(ready_mutex_);
+            ready_changed_.notify_all();
+          }
+          circuits_.line_changed();
+          leases_.line_changed();
         }) {
     source_ = metrics_.add_source([this](render::Exposition& out) { write_metrics(out); });
   }
@@ -61,6 +84,7 @@ class ClusterStore final : public SharedStore {
   void close() noexcept override {
     if (!thread_.joinable()) return;
     asio::post(io_, [this] {
+      stopping_ = true;
       take_in();
       shards_.leave([this] {
         shards_.stop();
@@ -126,6 +150,8 @@ class ClusterStore final : public SharedStore {
   bool in_its_thread() const noexcept override {
     return std::this_thread::get_id() == thread_.get_id();
   }
+  CircuitDesk* circuits() noexcept override { return &circuits_; }
+  LeaseDesk* leases() noexcept override { return &leases_; }
   Moment moment() const noexcept override { return shards_.moment(); }
   Nanos deadline() const noexcept override { return deadline_; }
   bool answering() const noexcept override {
@@ -183,6 +209,33 @@ class ClusterStore final : public SharedStore {
     ShardDriver* driver;
     SplitAsk* split;
   };
+
+  // ---- The line of breakers and leases: to whom their slot belongs just now.
+
+  bool up(std::uint16_t slot) const override { return shards_.owner_now(slot).ready(); }
+  void call(std::uint16_t slot, redis::StoreCall call, Nanos within,
+            redis::CallHandler handler) override {
+    shards_.owner(slot).call(
+        std::move(call), within,
+        [this, handler = std::move(handler)](const redis::ErrorRow* error,
+                                             const redis::Reply* reply, bool late) {
+          if (error != nullptr && error->error_class == redis::ErrorClass::redirected)
+            shards_.refresh_soon();
+          handler(error, reply, late);
+        });
+  }
+  void post(std::function<void()> what) override { asio::post(io_, std::move(what)); }
+  bool in_loop() const noexcept override { return in_its_thread(); }
+  bool answering(std::uint16_t slot) const noexcept override {
+    const ShardDriver& owner = shards_.owner_now(slot);
+    return owner.ladder().breaker().state() != breaker::ProbeState::open && owner.connection().up;
+  }
+  void wake_at(asio::steady_timer& timer, MonoTime when, std::function<void()> what) {
+    timer.expires_at(std::chrono::time_point_cast<std::chrono::steady_clock::duration>(when));
+    timer.async_wait([this, what = std::move(what)](const boost::system::error_code& error) {
+      if (!error && !stopping_) what();
+    });
+  }
 
   std::size_t slots_of(const ladder::LadderRequest& request, Slots& slots) const noexcept {
     for (std::size_t i = 0; i < request.counters.size(); ++i) {
@@ -290,6 +343,12 @@ class ClusterStore final : public SharedStore {
   std::vector<SharedAsk*> together_;
   asio::io_context io_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
+  static constexpr std::uint64_t kCircuits = 0x636972637569747aU;
+  bool stopping_ = false;
+  asio::steady_timer circuits_timer_;
+  CircuitDesk circuits_;
+  asio::steady_timer leases_timer_;
+  LeaseDesk leases_;
   ClusterShards shards_;
   std::thread thread_;
 };

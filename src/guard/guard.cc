@@ -1,5 +1,11 @@
 #include "weir/guard.h"
 
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <thread>
+
 #include "guard/compose.h"
 #include "guard/descriptor_values.h"
 #include "guard/impl.h"
@@ -59,39 +65,106 @@ Result<Breaker> Guard::breaker(std::string_view name) const {
   return impl_->safeguards().breaker(name);
 }
 
+namespace {
+
+// Whoever waits for a shared limit asks again after so long at the latest, and at the earliest.
+constexpr Nanos kAskAgain = std::chrono::milliseconds(100);
+constexpr Nanos kLeastPause = std::chrono::milliseconds(5);
+
+// An answer that comes in another thread, awaited. It comes within the store's deadline.
+template <class T>
+T awaited(const std::function<void(std::function<void(T)>)>& start) {
+  auto promise = std::make_shared<std::promise<T>>();
+  std::future<T> answer = promise->get_future();
+  start([promise](T value) { promise->set_value(std::move(value)); });
+  return answer.get();
+}
+
+}  // namespace
+
+LeaseAnswer Guard::Impl::lease_now(const LimitOf& of, const LeaseRequest& request) {
+  if (!of.shared) return of.limit->all.lease(of.counter.key, request);
+  // In the store's own thread nobody would answer.
+  if (shared_->in_its_thread()) return of.shared->lease_without(of.counter, request);
+  return awaited<LeaseAnswer>(
+      [&](auto done) { of.shared->lease(of.counter, request, std::move(done)); });
+}
+
 Result<Slot> Guard::acquire(std::string_view name, std::span<const Descriptor> descriptors,
                             AcquireOptions options) {
-  auto limit = impl_->safeguards().limit(name);
-  if (!limit) return limit.error();
-  const std::string key =
-      guard::Safeguards::key(**limit, guard::DescriptorValues(descriptors), impl_->digester());
-  if (options.patience <= Nanos::zero()) return (*limit)->all.try_acquire(key, options.weight);
-  return (*limit)->all.acquire(key, options.weight, options.patience);
+  auto found = impl_->limit_of(name, descriptors);
+  if (!found) return found.error();
+  KeyedConcurrency& all = found->limit->all;
+  if (!found->shared && options.patience <= Nanos::zero())
+    return all.try_acquire(found->counter.key, options.weight);
+  if (!found->shared) return all.acquire(found->counter.key, options.weight, options.patience);
+
+  const auto give_up = std::chrono::steady_clock::now() + options.patience;
+  for (;;) {
+    const LeaseAnswer answer = impl_->lease_now(*found, {.id = {}, .weight = options.weight});
+    if (answer) return found->shared->slot(found->counter, *answer.lease);
+    const auto now = std::chrono::steady_clock::now();
+    if (answer.refusal != LeaseRefusal::full || now >= give_up)
+      return guard::SharedLimit::no_slot(answer.refusal == LeaseRefusal::full &&
+                                                 options.patience > Nanos::zero()
+                                             ? LeaseRefusal::timed_out
+                                             : answer.refusal);
+    const Nanos pause = std::clamp(answer.retry_after.value_or(kAskAgain), kLeastPause, kAskAgain);
+    std::this_thread::sleep_until(std::min(give_up, now + pause));
+  }
 }
 
 Result<LeaseAnswer> Guard::lease(std::string_view name, std::span<const Descriptor> descriptors,
                                  const LeaseRequest& request) {
-  auto limit = impl_->safeguards().limit(name);
-  if (!limit) return limit.error();
-  const guard::DescriptorValues values(descriptors);
-  return (*limit)->all.lease(guard::Safeguards::key(**limit, values, impl_->digester()), request);
+  auto found = impl_->limit_of(name, descriptors);
+  if (!found) return found.error();
+  return impl_->lease_now(*found, request);
 }
 
 Result<LeaseAnswer> Guard::renew_lease(std::string_view name,
                                        std::span<const Descriptor> descriptors,
                                        std::string_view id) {
-  auto limit = impl_->safeguards().limit(name);
-  if (!limit) return limit.error();
-  const guard::DescriptorValues values(descriptors);
-  return (*limit)->all.renew(guard::Safeguards::key(**limit, values, impl_->digester()), id);
+  auto found = impl_->limit_of(name, descriptors);
+  if (!found) return found.error();
+  if (!found->shared) return found->limit->all.renew(found->counter.key, id);
+  if (impl_->shared()->in_its_thread()) return found->shared->renew_without(found->counter, id);
+  return awaited<LeaseAnswer>(
+      [&](auto done) { found->shared->renew(found->counter, id, std::move(done)); });
 }
 
 Result<bool> Guard::release_lease(std::string_view name, std::span<const Descriptor> descriptors,
                                   std::string_view id) {
-  auto limit = impl_->safeguards().limit(name);
-  if (!limit) return limit.error();
-  const guard::DescriptorValues values(descriptors);
-  return (*limit)->all.release(guard::Safeguards::key(**limit, values, impl_->digester()), id);
+  auto found = impl_->limit_of(name, descriptors);
+  if (!found) return found.error();
+  if (!found->shared) return found->limit->all.release(found->counter.key, id);
+  if (impl_->shared()->in_its_thread()) return found->shared->release_without(found->counter, id);
+  return awaited<Result<bool>>(
+      [&](auto done) { found->shared->release(found->counter, id, std::move(done)); });
+}
+
+void Guard::lease_async(std::string_view name, std::span<const Descriptor> descriptors,
+                        const LeaseRequest& request,
+                        std::function<void(Result<LeaseAnswer>)> done) {
+  auto found = impl_->limit_of(name, descriptors);
+  if (!found) return done(found.error());
+  if (!found->shared) return done(found->limit->all.lease(found->counter.key, request));
+  found->shared->lease(found->counter, request, std::move(done));
+}
+
+void Guard::renew_lease_async(std::string_view name, std::span<const Descriptor> descriptors,
+                              std::string_view id, std::function<void(Result<LeaseAnswer>)> done) {
+  auto found = impl_->limit_of(name, descriptors);
+  if (!found) return done(found.error());
+  if (!found->shared) return done(found->limit->all.renew(found->counter.key, id));
+  found->shared->renew(found->counter, id, std::move(done));
+}
+
+void Guard::release_lease_async(std::string_view name, std::span<const Descriptor> descriptors,
+                                std::string_view id, std::function<void(Result<bool>)> done) {
+  auto found = impl_->limit_of(name, descriptors);
+  if (!found) return done(found.error());
+  if (!found->shared) return done(found->limit->all.release(found->counter.key, id));
+  found->shared->release(found->counter, id, std::move(done));
 }
 
 Result<void> Guard::reload(Policy policy) {

@@ -153,6 +153,7 @@ Guard::Impl::~Impl() {
 }
 
 std::uint64_t Guard::Impl::close() noexcept {
+  safeguards_.share(nullptr, nullptr);
   if (shared_) shared_->close();  // callbacks that ask again find it here
   shared_.reset();
   const std::uint64_t lost = usage_ ? usage_->close() : 0;
@@ -165,6 +166,7 @@ Result<void> Guard::Impl::open_shared(FleetRole role) {
       guard::SharedStore::open(current_.read()->model(), *clock_, metrics_, observer_, role);
   if (!shared) return shared.error();
   shared_ = std::move(*shared);
+  safeguards_.share(shared_->circuits(), shared_->leases());
   return {};
 }
 
@@ -430,6 +432,20 @@ Result<void> Guard::Impl::reset(std::string_view name, const guard::Values& valu
   return Error{ErrorCode::unavailable,
                "reset: the store did not answer in time, and may have reset it; it may be reset "
                "again"};
+}
+
+Result<Guard::Impl::LimitOf> Guard::Impl::limit_of(std::string_view name,
+                                                   std::span<const Descriptor> descriptors) const {
+  auto limit = safeguards_.limit(name);
+  if (!limit) return limit.error();
+  auto key = guard::Safeguards::key(name, **limit, descriptors, digester_);
+  if (!key) return key.error();
+  const bool by_fleet = (*limit)->shared && shared_ && shared_->leases() != nullptr;
+  LimitOf out{.limit = *std::move(limit), .shared = nullptr, .counter = {}};
+  if (by_fleet) out.shared = out.limit->shared;
+  out.counter = {*std::move(key), {}};
+  if (by_fleet) out.counter.digest = hasher_(out.counter.key);
+  return out;
 }
 
 Result<void> Guard::Impl::reload(Policy policy) {

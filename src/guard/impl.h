@@ -35,7 +35,10 @@ class Guard::Impl {
   // After the store was opened.
   void resume_usage();
   // Decides by this one from now on: of a simulation, before the first decision.
-  void share(std::unique_ptr<guard::SharedStore> store) noexcept { shared_ = std::move(store); }
+  void share(std::unique_ptr<guard::SharedStore> store) {
+    shared_ = std::move(store);
+    safeguards_.share(shared_->circuits(), shared_->leases());
+  }
   ~Impl();
   // What the end of it does, before the end: decides whatever waits, and returns how many usage
   // events of served calls could not be recorded. Nothing is asked afterwards.
@@ -79,6 +82,15 @@ class Guard::Impl {
   const guard::UsageRecorder* usage() const noexcept { return usage_.get(); }
   guard::UsageRecorder* usage() noexcept { return usage_.get(); }
   guard::Safeguards& safeguards() noexcept { return safeguards_; }
+  // A concurrency limit, and which of its counters these values are.
+  struct LimitOf {
+    std::shared_ptr<guard::Safeguards::Limit> limit;
+    std::shared_ptr<guard::SharedLimit> shared;  // null: it is this process's own
+    guard::SharedLimit::Counter counter;
+  };
+  // A lease of it, awaited.
+  LeaseAnswer lease_now(const LimitOf& of, const LeaseRequest& request);
+  Result<LimitOf> limit_of(std::string_view name, std::span<const Descriptor> descriptors) const;
   const KeyHasher& hasher() const noexcept { return hasher_; }
   const ValueDigester& digester() const noexcept { return digester_; }
 

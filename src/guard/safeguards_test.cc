@@ -83,6 +83,16 @@ TEST(GuardBreaker, AReloadKeepsWhatAnOperatorSetAndTakesShadowFromThePolicy) {
   EXPECT_EQ(guard.breaker("mail").value().mode(), BreakerMode::automatic);
 }
 
+TEST(GuardBreaker, WhatAnOperatorSetOutlivesAnotherWindow) {
+  testing::ManualClock clock;
+  Guard guard = guard_of(kPolicy, clock);
+  guard.breaker("payments").value().set_mode(BreakerMode::forced_open);
+  ASSERT_TRUE(guard.reload(Policy::parse(replaced("open_wait: 1s", "window: {calls: 50}")).value())
+                  .has_value());
+  EXPECT_EQ(guard.breaker("payments").value().mode(), BreakerMode::forced_open);
+  EXPECT_FALSE(guard.breaker("payments").value().admit());
+}
+
 TEST(GuardBreaker, WhatAReloadDropsIsGone) {
   testing::ManualClock clock;
   Guard guard = guard_of(kPolicy, clock);
@@ -112,7 +122,15 @@ TEST(GuardAcquire, ValuesThatAreMissingAreOneCounterAndNotTheEmptyOne) {
   Guard guard = guard_of(kPolicy, clock);
   Slot a = guard.acquire("reports", std::initializer_list<Descriptor>{}, {.weight = 2}).value();
   EXPECT_TRUE(a);
-  EXPECT_FALSE(guard.acquire("reports", {{"other", "x"}}).value());
+  EXPECT_FALSE(guard.acquire("reports", std::initializer_list<Descriptor>{}).value());
+  const auto misspelt = guard.acquire("reports", {{"other", "x"}});
+  ASSERT_FALSE(misspelt.has_value());
+  EXPECT_EQ(misspelt.error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(misspelt.error().message,
+            "concurrency limit 'reports' does not count by 'other'; it counts by: account");
+  std::string out;
+  guard.impl().metrics().write(out);
+  EXPECT_NE(out.find("weir_lease_absent_values_total{name=\"reports\"} 2\n"), std::string::npos);
   EXPECT_TRUE(guard.acquire("reports", {{"account", ""}}).value());
 }
 

@@ -94,6 +94,12 @@ class ShardDriver final : private store::redis::ClientEvents,
   void send_together(std::span<SharedAsk* const> asks);
   void on_wake();
 
+  // A command beside the asks; see CallHandler.
+  void call(store::redis::StoreCall call, Nanos within, store::redis::CallHandler handler) {
+    client_.call(std::move(call), within, std::move(handler));
+  }
+  bool ready() const noexcept { return client_.ready(); }
+
   // The wire was turned to another server, which took this one's place.
   void elsewhere() { client_.elsewhere(); }
   // Its own keys are those of that shard from now on; without a name it has none.

@@ -7,6 +7,7 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -19,6 +20,7 @@
 #include "guard/hosted_shard.h"
 #include "guard/seat_options.h"
 #include "guard/state_folder.h"
+#include "guard/store_line.h"
 #include "guard/view_writer.h"
 #include "policy/store_url.h"
 #include "store/redis/store_address.h"
@@ -84,17 +86,37 @@ struct Server {
 };
 
 // Shards' drivers on an event loop of its own thread, and the queue in front of them.
-class ThreadedStore final : public SharedStore {
+class ThreadedStore final : public SharedStore, private StoreLine {
  public:
   ThreadedStore(Server first, Clock& clock, render::Metrics& metrics, Observer* observer)
       : metrics_(metrics),
+        circuits_timer_(io_),
+        circuits_(*this, first.keys, clock, first.spec.deadline, random_number(),
+                  [this](MonoTime when) {
+                    wake_at(circuits_timer_, when, [this] { circuits_.on_wake(); });
+                  }),
+        leases_timer_(io_),
+        leases_(*this, first.keys, clock, first.spec.deadline,
+                {.wake_at =
+                     [this](MonoTime when) {
+                       wake_at(leases_timer_, when, [this] { leases_.on_wake(); });
+                     },
+                 .part =
+                     [this](std::uint32_t limit, std::uint16_t, const KeyDigest& digest) {
+                       return lease_part(*driver_.ladder().division(), limit, digest);
+                     },
+                 .store_now = [this] { return driver_.moment().store; }}),
         first_(io_, redis::server_wire(io_, first.spec, first.url, clock), std::move(first.options),
                std::move(first.keys), clock, observer,
                {.connection_changed =
                     [this] {
                       // The lock, so that who is about to wait has not looked yet.
-                      std::lock_guard lock(ready_mutex_);
-                      ready_changed_.notify_all();
+                      {
+                        std::lock_guard lock(ready_mutex_);
+                        ready_changed_.notify_all();
+                      }
+                      circuits_.line_changed();
+                      leases_.line_changed();
                     },
                 .write_view =
                     [this](std::string text, std::uint64_t epoch) {
@@ -206,6 +228,8 @@ class ThreadedStore final : public SharedStore {
   bool in_its_thread() const noexcept override {
     return std::this_thread::get_id() == thread_.get_id();
   }
+  CircuitDesk* circuits() noexcept override { return &circuits_; }
+  LeaseDesk* leases() noexcept override { return &leases_; }
   Moment moment() const noexcept override { return driver_.moment(); }
   Nanos deadline() const noexcept override {
     return fallback_ ? driver_.deadline() + fallback_->driver().deadline() : driver_.deadline();
@@ -256,6 +280,23 @@ class ThreadedStore final : public SharedStore {
         [this](bool decided) { fallback_counters_.count(decided); });
     if (driver.begin(*second) && !queue(*second, driver)) driver.decide_without(*second);
     return true;
+  }
+
+  // ---- The line of breakers and leases. A server alone has every slot.
+
+  bool up(std::uint16_t) const override { return driver_.ready(); }
+  void call(std::uint16_t, redis::StoreCall call, Nanos within,
+            redis::CallHandler handler) override {
+    driver_.call(std::move(call), within, std::move(handler));
+  }
+  void post(std::function<void()> what) override { asio::post(io_, std::move(what)); }
+  bool in_loop() const noexcept override { return in_its_thread(); }
+  bool answering(std::uint16_t) const noexcept override { return answering() && connected(); }
+  void wake_at(asio::steady_timer& timer, MonoTime when, std::function<void()> what) {
+    timer.expires_at(std::chrono::time_point_cast<std::chrono::steady_clock::duration>(when));
+    timer.async_wait([this, what = std::move(what)](const boost::system::error_code& error) {
+      if (!error && !stopping_) what();
+    });
   }
 
   // ---- The store's thread.
@@ -312,6 +353,10 @@ class ThreadedStore final : public SharedStore {
   std::vector<SharedAsk*> together_;
   asio::io_context io_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
+  asio::steady_timer circuits_timer_;
+  CircuitDesk circuits_;
+  asio::steady_timer leases_timer_;
+  LeaseDesk leases_;
   HostedShard first_;
   ShardDriver& driver_;
   Clock& clock_;

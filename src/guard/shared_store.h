@@ -5,7 +5,9 @@
 #include <span>
 #include <string>
 
+#include "guard/circuit_desk.h"
 #include "guard/fleet_seat.h"
+#include "guard/lease_desk.h"
 #include "guard/shared_ask.h"
 #include "ladder/shard_ladder.h"
 #include "policy/model.h"
@@ -65,6 +67,12 @@ class SharedStore {
 
   // Whether the caller is in the thread that answers asks, and so must not wait for one.
   virtual bool in_its_thread() const noexcept = 0;
+
+  // What breakers that the fleet shares go through; null: there is none here, and they are this
+  // process's own. As long as the store lives.
+  virtual CircuitDesk* circuits() noexcept { return nullptr; }
+  // The same of leases.
+  virtual LeaseDesk* leases() noexcept { return nullptr; }
 
   // Whether the policy's routes can be held on this store: asked at open and at every reload.
   static Result<void> check(const policy::Model& model);

@@ -66,6 +66,21 @@ std::string ramps(const BreakerConfig& config) {
          number(ramp.strikes, "failed step opens", "failed steps open") + " it again.";
 }
 
+// What is given without the store, and what that can come to.
+std::string parts(std::uint64_t limit, std::uint32_t workers) {
+  std::string out = "Store away: each worker gives out its part of the limit";
+  if (workers > 1) {
+    const std::uint64_t least = limit / workers;
+    const std::uint64_t most = least + (limit % workers != 0 ? 1 : 0);
+    out += ", " + (least == most ? std::to_string(most)
+                                 : std::to_string(least) + " or " + std::to_string(most));
+    out += " of " + std::to_string(limit);
+  }
+  return out +
+         ", less what it gave before; so at most twice the limit is held until leases given before "
+         "end. The store is told of them when it is back.";
+}
+
 }  // namespace
 
 ExplainedSafeguard explained(const policy::BreakerSpec& spec) {
@@ -73,6 +88,16 @@ ExplainedSafeguard explained(const policy::BreakerSpec& spec) {
   out.facts = {opens(spec.config), waits(spec.config), probes(spec.config), ramps(spec.config)};
   if (spec.shadow)
     out.facts.push_back("In shadow: it counts what it would reject, and rejects nothing.");
+  if (!spec.shared) return out;
+  out.facts.push_back(
+      "Shared by the fleet: of the workers that saw enough calls, 30 % and at least two open it "
+      "for "
+      "all (one, where only one reports); a verdict that says \"open\" needs no other. The others "
+      "see it within 200ms, and its probes are those of the whole fleet.");
+  out.facts.push_back(
+      "Store away: each worker goes by what it sees itself, probes by itself, and goes with the "
+      "fleet "
+      "again once the store answers.");
   return out;
 }
 
@@ -82,9 +107,9 @@ ExplainedSafeguard explained(const policy::ConcurrencySpec& spec, std::uint32_t 
   for (const policy::Source& source : spec.by)
     each += (each.empty() ? " for each " : " and ") + source.text;
   const std::uint64_t limit = spec.config.limit;
-  std::string most =
-      "At most " + std::to_string(limit) + " under way at once" + each + ", in each worker";
-  if (workers > 1)
+  std::string most = "At most " + std::to_string(limit) + " under way at once" + each +
+                     (spec.shared ? ", in the whole fleet" : ", in each worker");
+  if (workers > 1 && !spec.shared)
     most +=
         ": " + std::to_string(limit * workers) + " over " + std::to_string(workers) + " workers";
   out.facts.push_back(most + ".");
@@ -92,10 +117,11 @@ ExplainedSafeguard explained(const policy::ConcurrencySpec& spec, std::uint32_t 
                       " after it was last renewed, and " + to_text(spec.config.max_hold) +
                       " after it was given; so a holder that dies frees its units within " +
                       to_text(spec.config.lease) + ".");
+  if (spec.shared) out.facts.push_back(parts(limit, workers));
   if (!spec.expect) return out;
   const policy::ExpectedLoad& load = *spec.expect;
   const std::uint64_t mean = load.under_way();
-  const std::uint64_t all = limit * workers;
+  const std::uint64_t all = spec.shared ? limit : limit * workers;
   out.facts.push_back("Little's law: " + std::to_string(load.per_second) + " calls a second of " +
                       to_text(load.p99) + " are " + std::to_string(mean) +
                       " under way at once; with room for bursts " +

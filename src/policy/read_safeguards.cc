@@ -118,10 +118,26 @@ void read_ramp(FaultList& faults, const Value& at, BreakerRamp& ramp) {
 BreakerSpec read_breaker(FaultList& faults, const std::string& name, const Value& at) {
   BreakerSpec out{.name = name};
   MapReader map(faults, at, "a breaker",
-                {"consecutive_failures", "failure_rate", "slow_rate", "slow_call", "window",
-                 "minimum_calls", "open_wait", "max_open_wait", "jitter", "forget_after",
-                 "max_retry_after", "probes", "probes_in_flight", "probe_successes",
-                 "probe_deadline", "expired_probe", "max_half_open", "ramp", "shadow"});
+                {"consecutive_failures",
+                 "failure_rate",
+                 "slow_rate",
+                 "slow_call",
+                 "window",
+                 "minimum_calls",
+                 "open_wait",
+                 "max_open_wait",
+                 "jitter",
+                 "forget_after",
+                 "max_retry_after",
+                 "probes",
+                 "probes_in_flight",
+                 "probe_successes",
+                 "probe_deadline",
+                 "expired_probe",
+                 "max_half_open",
+                 "ramp",
+                 "shadow",
+                 "shared"});
   if (!map.is_map()) return out;
   const std::size_t before = faults.count();
   BreakerConfig& config = out.config;
@@ -158,6 +174,8 @@ BreakerSpec read_breaker(FaultList& faults, const std::string& name, const Value
     read_ramp(faults, *ramp, *config.ramp);
   if (const auto shadow = map.get("shadow"))
     out.shadow = read_bool(faults, *shadow).value_or(false);
+  if (const auto shared = map.get("shared"))
+    out.shared = read_bool(faults, *shared).value_or(false);
   if (faults.count() == before)
     for (const ConfigFault& fault : check_breaker_config(config)) place_fault(faults, at, fault);
   return out;
@@ -165,7 +183,12 @@ BreakerSpec read_breaker(FaultList& faults, const std::string& name, const Value
 
 void read_by(FaultList& faults, const Value& at, const std::vector<std::string>& inputs,
              ConcurrencySpec& out) {
-  for (const Value& item : read_list(faults, at, kMaxSources, Lone::is_a_list_of_one)) {
+  const std::size_t before = faults.count();
+  const std::vector<Value> items = read_list(faults, at, kMaxSources, Lone::is_a_list_of_one);
+  if (items.empty() && faults.count() == before)
+    faults.add_silent(*at.node, at.path, "names no source",
+                      "a source or a list of them; without `by` one limit for all");
+  for (const Value& item : items) {
     const auto text = read_text(faults, item);
     if (!text) continue;
     Problem problem;
@@ -208,7 +231,7 @@ ConcurrencySpec read_limit_of(FaultList& faults, const std::string& name, const 
                               const std::vector<std::string>& inputs) {
   ConcurrencySpec out{.name = name};
   MapReader map(faults, at, "a concurrency limit",
-                {"limit", "by", "lease", "max_hold", "max_waiting", "expect"});
+                {"limit", "by", "lease", "max_hold", "max_waiting", "expect", "shared"});
   if (!map.is_map()) return out;
   const std::size_t before = faults.count();
   Reader read(faults, map);
@@ -222,6 +245,8 @@ ConcurrencySpec read_limit_of(FaultList& faults, const std::string& name, const 
   if (faults.count() == before)
     for (const ConfigFault& fault : check_concurrency_config(out.config))
       place_fault(faults, at, fault);
+  if (const auto shared = map.get("shared"))
+    out.shared = read_bool(faults, *shared).value_or(false);
   if (const auto expect = map.get("expect")) read_expect(faults, *expect, out);
   return out;
 }
@@ -231,6 +256,11 @@ template <class Read>
 void read_named(FaultList& faults, const Value& at, std::string_view what, Read read) {
   if (!at.node->is_map()) {
     faults.add(*at.node, at.path, "is no map of " + std::string(what), "NAME: {...}");
+    return;
+  }
+  if (at.node->fields.empty()) {
+    faults.add_silent(*at.node, at.path, "names none",
+                      "NAME: {...}, or nothing of the kind at all");
     return;
   }
   if (at.node->fields.size() > kMaxSafeguards) {

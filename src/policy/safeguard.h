@@ -18,6 +18,7 @@ struct BreakerSpec {
   std::string name;
   BreakerConfig config;
   bool shadow = false;
+  bool shared = false;  // by the fleet, through the store
 };
 
 // What a concurrency limit is sized for: so many calls a second, of which 99 in 100 take at most so
@@ -36,6 +37,7 @@ struct ConcurrencySpec {
   ConcurrencyConfig config;
   std::vector<Source> by;  // empty: one limit for all
   std::optional<ExpectedLoad> expect;
+  bool shared = false;  // by the fleet, through the store
 };
 
 }  // namespace weir::policy

@@ -42,6 +42,27 @@ class Members {
   bool first_ = true;
 };
 
+// "shared":{"store":"answers","state":"open",…}
+void append_fleet(std::string& out, const BreakerSnapshot& breaker) {
+  Members members(out);
+  members.text("store", breaker.tie == FleetTie::follows ? "answers" : "away");
+  members.text("decides", breaker.tie == FleetTie::follows ? "fleet" : "this worker");
+  if (breaker.fleet) {
+    const FleetRecord& fleet = *breaker.fleet;
+    members.text("state", to_string(fleet.state));
+    members.text("mode", to_string(fleet.mode));
+    members.number("epoch", fleet.epoch);
+    members.number("round", fleet.round);
+    members.number("workers_reporting", fleet.reporting);
+    members.number("workers_bad", fleet.bad);
+    members.number("probes_in_flight", fleet.probes_in_flight);
+    members.number("read_ms_ago", static_cast<std::uint64_t>(fleet.age / milliseconds(1)));
+  }
+  members.number("told_total", breaker.store_writes);
+  members.number("lost_total", breaker.store_lost);
+  members.end();
+}
+
 }  // namespace
 
 void append_breaker(std::string& out, const BreakerSnapshot& breaker) {
@@ -75,6 +96,10 @@ void append_breaker(std::string& out, const BreakerSnapshot& breaker) {
   members.number("rejected_total", breaker.rejected);
   members.number("would_reject_total", breaker.would_reject);
   members.number("opened_total", breaker.opened);
+  if (breaker.tie != FleetTie::none) {
+    out += ",\"shared\":";
+    append_fleet(out, breaker);
+  }
   members.end();
 }
 
@@ -88,6 +113,11 @@ void append_concurrency(std::string& out, const ConcurrencySnapshot& limit) {
   members.number("given_total", limit.leases_given);
   members.number("expired_total", limit.leases_expired);
   members.number("refused_total", limit.refused);
+  if (limit.shared) {
+    members.text("store", limit.store_answers ? "answers" : "away");
+    members.number("given_without_store_total", limit.given_without_store);
+    members.number("untold", limit.untold);
+  }
   members.end();
 }
 
@@ -114,6 +144,7 @@ void append_lease(std::string& out, const LeaseAnswer& answer) {
   members.number("expires_in_ms",
                  static_cast<std::uint64_t>(answer.lease->expires_in / milliseconds(1)));
   if (answer.lease->repeated) members.flag("repeated", true);
+  if (answer.lease->without_store) members.flag("without_store", true);
   members.end();
 }
 

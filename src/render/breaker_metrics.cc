@@ -31,6 +31,30 @@ void write_calls(Exposition& out, const std::vector<BreakerSnapshot>& breakers) 
   }
 }
 
+// Of those alone that the fleet shares.
+void write_shared(Exposition& out, const std::vector<BreakerSnapshot>& breakers) {
+  std::vector<BreakerSnapshot> shared;
+  for (const BreakerSnapshot& one : breakers)
+    if (one.tie != FleetTie::none) shared.push_back(one);
+  if (shared.empty()) return;
+  using Shot = const BreakerSnapshot&;
+  each(out, shared, "breaker", "weir_circuit_store_answers", Type::gauge,
+       "1 while a shared breaker goes with its fleet, 0 while it goes by this worker alone.",
+       [](Shot one) { return std::uint64_t{one.tie == FleetTie::follows}; });
+  out.family("weir_circuit_fleet_state", Type::gauge,
+             "1 for the state that the store holds for the fleet, as last read.");
+  for (const BreakerSnapshot& one : shared)
+    for (const BreakerState state : kStates)
+      out.sample(
+          {{"breaker", one.name}, {"state", to_string(state)}},
+          std::uint64_t{one.fleet ? one.fleet->state == state : state == BreakerState::closed});
+  each(out, shared, "breaker", "weir_circuit_store_told_total", Type::counter,
+       "Votes, verdicts, modes and asks for a probe that the store took.",
+       [](Shot one) { return one.store_writes; });
+  each(out, shared, "breaker", "weir_circuit_store_lost_total", Type::counter,
+       "Those that it could not be told in time.", [](Shot one) { return one.store_lost; });
+}
+
 }  // namespace
 
 void write_breakers(Exposition& out, const std::vector<BreakerSnapshot>& breakers) {
@@ -62,7 +86,25 @@ void write_breakers(Exposition& out, const std::vector<BreakerSnapshot>& breaker
   family("weir_circuit_expired_probes_total", Type::counter,
          "Probes that reported nothing by their deadline.",
          [](Shot one) { return one.expired_probes; });
+  write_shared(out, breakers);
 }
+
+namespace {
+
+void write_shared_leases(Exposition& out, const std::vector<ConcurrencySnapshot>& shared) {
+  using Shot = const ConcurrencySnapshot&;
+  each(out, shared, "name", "weir_lease_store_answers", Type::gauge,
+       "1 while leases of a shared limit are the store's, 0 while they are of this worker's part.",
+       [](Shot one) { return std::uint64_t{one.store_answers}; });
+  each(out, shared, "name", "weir_lease_given_without_store_total", Type::counter,
+       "Leases that were given from this worker's part.",
+       [](Shot one) { return one.given_without_store; });
+  each(out, shared, "name", "weir_lease_untold", Type::gauge,
+       "Leases that changed without the store, and are still to be told it.",
+       [](Shot one) { return one.untold; });
+}
+
+}  // namespace
 
 void write_concurrency(Exposition& out, const std::vector<ConcurrencySnapshot>& limits) {
   if (limits.empty()) return;
@@ -83,6 +125,13 @@ void write_concurrency(Exposition& out, const std::vector<ConcurrencySnapshot>& 
   family("weir_lease_expired_total", Type::counter,
          "Leases that ended because nobody renewed or released them in time.",
          [](Shot one) { return one.leases_expired; });
+  family("weir_lease_absent_values_total", Type::counter,
+         "Asks that lacked a value which the limit counts by; they share one counter.",
+         [](Shot one) { return one.absent_values; });
+  std::vector<ConcurrencySnapshot> shared;
+  for (Shot one : limits)
+    if (one.shared) shared.push_back(one);
+  if (!shared.empty()) write_shared_leases(out, shared);
   family("weir_lease_refused_total", Type::counter, "Times that units were not given.",
          [](Shot one) { return one.refused; });
 }

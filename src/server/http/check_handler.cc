@@ -48,7 +48,8 @@ CheckHandler::CheckHandler(Parts parts, Lane& lane)
     : parts_(std::move(parts)),
       lane_(lane),
       asker_(parts_.limiter, lane),
-      safeguards_(parts_.guard),
+      safeguards_(parts_.guard,
+                  [&lane](std::function<void()> what) { lane.post(std::move(what)); }),
       settling_(parts_.guard, lane) {}
 CheckHandler::~CheckHandler() = default;
 

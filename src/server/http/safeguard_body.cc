@@ -56,7 +56,8 @@ std::optional<Enum> among(const std::array<Enum, N>& all, std::string_view word,
 std::optional<std::string> SafeguardBody::read(std::string_view text, unsigned taken,
                                                unsigned needed) {
   spread.reset();
-  permit = id = breaker = route = reservation = {};
+  permit = breaker = route = reservation = {};
+  id.reset();
   estimate = units = 0;
   expire.reset();
   on_expiry = OnExpiry::full;
@@ -109,12 +110,12 @@ bool SafeguardBody::read_member(Member which, std::string_view key) {
       return read_descriptors();
     case kWeight: {
       std::uint64_t value = 0;
-      if (!read_number(key, 1'000'000, value)) return false;
+      if (!read_number(key, 1, 1'000'000, value)) return false;
       weight = static_cast<std::uint32_t>(value);
       return true;
     }
     case kId:
-      return read_text(key, id);
+      return read_text(key, id.emplace());
     case kMode:
       return read_mode();
     case kBreaker:
@@ -139,18 +140,20 @@ bool SafeguardBody::read_text(std::string_view field, std::string_view& value) {
   return is(field, JsonReader::Kind::string) && reader_.string(value);
 }
 
-bool SafeguardBody::read_number(std::string_view field, std::uint64_t most, std::uint64_t& value) {
+bool SafeguardBody::read_number(std::string_view field, std::uint64_t least, std::uint64_t most,
+                                std::uint64_t& value) {
   std::string_view digits;
   if (!is(field, JsonReader::Kind::number) || !reader_.number(digits)) return false;
   const char* const end = digits.data() + digits.size();
   const auto [stop, fault] = std::from_chars(digits.data(), end, value);
-  if (fault == std::errc{} && stop == end && value <= most) return true;
-  return wrong(field, "must be a whole number from 0 to " + std::to_string(most));
+  if (fault == std::errc{} && stop == end && value >= least && value <= most) return true;
+  return wrong(field, "must be a whole number from " + std::to_string(least) + " to " +
+                          std::to_string(most));
 }
 
 bool SafeguardBody::read_time(std::string_view field, std::optional<Nanos>& value) {
   std::uint64_t milliseconds = 0;
-  if (!read_number(field, kMostMilliseconds, milliseconds)) return false;
+  if (!read_number(field, 0, kMostMilliseconds, milliseconds)) return false;
   value = std::chrono::milliseconds(milliseconds);
   return true;
 }

@@ -51,7 +51,7 @@ class SafeguardBody {
   std::optional<Nanos> open_for;
   std::vector<Descriptor> descriptors;
   std::uint32_t weight = 1;
-  std::string_view id;
+  std::optional<std::string_view> id;  // needed: given
   BreakerMode mode = BreakerMode::automatic;
   std::string_view breaker;
   std::string_view route;
@@ -65,7 +65,8 @@ class SafeguardBody {
   bool member(std::string_view key, unsigned taken);
   bool read_member(Member which, std::string_view key);
   bool read_text(std::string_view field, std::string_view& value);
-  bool read_number(std::string_view field, std::uint64_t most, std::uint64_t& value);
+  bool read_number(std::string_view field, std::uint64_t least, std::uint64_t most,
+                   std::uint64_t& value);
   bool read_time(std::string_view field, std::optional<Nanos>& value);
   bool read_outcome();
   bool read_mode();

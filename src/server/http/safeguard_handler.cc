@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
 
 #include "breaker/permit_token.h"
 #include "render/breaker_json.h"
@@ -12,6 +15,7 @@
 namespace weir::server::http {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // Whole seconds, rounded up, at least one.
@@ -43,12 +47,66 @@ int status_of(LeaseRefusal refusal) noexcept {
     case LeaseRefusal::invalid_id:
       return 400;
     case LeaseRefusal::too_many_keys:
+    case LeaseRefusal::store_away:
       return 503;
   }
   return 503;
 }
 
+int digit_of(char c) noexcept {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+// A name as it stands in a path, where "%3A" is ':'. What is no escape stays as it is, and names
+// nothing.
+std::string decoded(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const int high = text[i] == '%' && i + 2 < text.size() ? digit_of(text[i + 1]) : -1;
+    const int low = high >= 0 ? digit_of(text[i + 2]) : -1;
+    if (low < 0) {
+      out += text[i];
+      continue;
+    }
+    out += static_cast<char>(high * 16 + low);
+    i += 2;
+  }
+  return out;
+}
+
 }  // namespace
+
+void SafeguardHandler::Page::write(Responder& to) const {
+  if (problem) return to.problem(status, text, lines);
+  to.body(status, render::kJsonContentType, text, lines);
+}
+
+void SafeguardHandler::answer(Exchange& exchange,
+                              const std::function<void(std::function<void(Page)>)>& start) {
+  struct Call {
+    std::thread::id asker = std::this_thread::get_id();
+    bool asking = true;  // start has not returned; the asker alone looks at it
+    bool answered = false;
+    Page page;
+    std::optional<Later> later{};
+  };
+  const auto call = std::make_shared<Call>();
+  start([call, post = post_](Page page) {
+    call->page = std::move(page);
+    if (std::this_thread::get_id() == call->asker && call->asking) {
+      call->answered = true;
+      return;
+    }
+    post([call] { call->later->send([&](Responder& to) { call->page.write(to); }); });
+  });
+  call->asking = false;
+  if (call->answered) return call->page.write(exchange);
+  // The answer, if it is there already, waits in the lane's queue behind us.
+  call->later.emplace(exchange.later());
+}
 
 void SafeguardHandler::handle(const Request& request, Exchange& exchange) {
   text_.clear();
@@ -57,7 +115,7 @@ void SafeguardHandler::handle(const Request& request, Exchange& exchange) {
   path.remove_prefix(breakers ? std::string_view("/v1/breaker/").size()
                               : std::string_view("/v1/lease/").size());
   const std::size_t slash = path.find('/');
-  const std::string_view name = path.substr(0, slash);
+  const std::string name = decoded(path.substr(0, slash));
   const std::string_view verb = slash == path.npos ? std::string_view() : path.substr(slash + 1);
   breakers ? breaker(request, name, verb, exchange) : lease(request, name, verb, exchange);
 }
@@ -83,7 +141,7 @@ void SafeguardHandler::breaker(const Request& request, std::string_view name, st
     return exchange.problem(404, "A breaker answers GET, and POST to its admit and report.");
   if (request.method != "GET" && request.method != "HEAD")
     return exchange.method_not_allowed("GET, HEAD");
-  found->poll();
+  // As it is: who looks changes nothing, or a monitor would decide when it probes.
   render::append_breaker(text_, found->snapshot());
   text_ += '\n';
   exchange.body(200, render::kJsonContentType, text_);
@@ -93,19 +151,28 @@ void SafeguardHandler::admit(const Request& request, Breaker& breaker, Exchange&
   if (!read(request, SafeguardBody::kSpread, 0, exchange)) return;
   AdmitOptions options;
   if (body_.spread) options.spread = spread_of(*body_.spread);
-  Admission admission = breaker.admit(options);
+  answer(exchange, [&](std::function<void(Page)> done) {
+    breaker.admit_async([breaker, done = std::move(done)](
+                            Admission admission) { done(page_of(breaker, std::move(admission))); },
+                        options);
+  });
+}
+
+SafeguardHandler::Page SafeguardHandler::page_of(const Breaker& breaker, Admission admission) {
+  Page page;
   if (!admission) {
-    render::append_rejected(text_, admission.rejected());
-    text_ += '\n';
-    return exchange.body(503, render::kJsonContentType, text_,
-                         retry_after(admission.rejected().retry_after));
+    render::append_rejected(page.text, admission.rejected());
+    page.text += '\n';
+    page.status = 503;
+    page.lines = retry_after(admission.rejected().retry_after);
+    return page;
   }
   const bool probe = admission.permit().is_probe();
-  text_ = R"({"admitted":true,"permit":")" +
-          breaker::PermitToken::of(std::move(admission.permit())) + '"';
-  if (probe) text_ += R"(,"probe":true)";
-  text_ += "}\n";
-  exchange.body(200, render::kJsonContentType, text_);
+  page.text = R"({"admitted":true,"permit":")" +
+              breaker::PermitToken::of(breaker, std::move(admission.permit())) + '"';
+  if (probe) page.text += R"(,"probe":true)";
+  page.text += "}\n";
+  return page;
 }
 
 void SafeguardHandler::report(const Request& request, Breaker& breaker, Exchange& exchange) {
@@ -115,6 +182,11 @@ void SafeguardHandler::report(const Request& request, Breaker& breaker, Exchange
   auto permit = breaker::PermitToken::read(breaker, body_.permit);
   if (!permit)
     return exchange.problem(404, "No such permit was given by this breaker since it began.");
+  const Nanos most = breaker.config().max_retry_after;
+  if (body_.open_for && *body_.open_for > most)
+    return exchange.problem(400, "open_for_ms must be at most " +
+                                     std::to_string(render::ceil_to(most, milliseconds(1))) +
+                                     ", the max_retry_after of this breaker.");
   CallVerdict verdict(body_.outcome);
   verdict.retry_after = body_.retry_after;
   if (body_.open_for) {
@@ -124,7 +196,13 @@ void SafeguardHandler::report(const Request& request, Breaker& breaker, Exchange
   permit->report(verdict);
   text_ = R"({"state":")";
   text_ += to_string(breaker.state());
-  text_ += "\"}\n";
+  text_ += '"';
+  // A Retry-After is the dependency's, and not the caller's to correct.
+  if (body_.retry_after && *body_.retry_after > most) {
+    text_ += ",\"retry_after_cut_to_ms\":";
+    render::append_number(text_, render::ceil_to(most, milliseconds(1)));
+  }
+  text_ += "}\n";
   exchange.body(200, render::kJsonContentType, text_);
 }
 
@@ -133,28 +211,51 @@ void SafeguardHandler::lease(const Request& request, std::string_view name, std:
   constexpr unsigned kBoth = SafeguardBody::kDescriptors | SafeguardBody::kId;
   if (verb == "acquire") {
     if (!read(request, kBoth | SafeguardBody::kWeight, 0, exchange)) return;
-    return answer(guard_.lease(name, body_.descriptors, {.id = body_.id, .weight = body_.weight}),
-                  exchange);
+    return answer(exchange, [&](std::function<void(Page)> done) {
+      guard_.lease_async(
+          name, body_.descriptors, {.id = body_.id, .weight = body_.weight},
+          [done = std::move(done)](const Result<LeaseAnswer>& given) { done(page_of(given)); });
+    });
   }
   if (verb == "renew") {
     if (!read(request, kBoth, SafeguardBody::kId, exchange)) return;
-    return answer(guard_.renew_lease(name, body_.descriptors, body_.id), exchange);
+    return answer(exchange, [&](std::function<void(Page)> done) {
+      guard_.renew_lease_async(
+          name, body_.descriptors, *body_.id,
+          [done = std::move(done)](const Result<LeaseAnswer>& given) { done(page_of(given)); });
+    });
   }
   if (verb != "release")
     return exchange.problem(404, "A limit answers POST to its acquire, renew and release.");
   if (!read(request, kBoth, SafeguardBody::kId, exchange)) return;
-  const Result<bool> released = guard_.release_lease(name, body_.descriptors, body_.id);
-  if (!released) return exchange.problem(404, "The policy has no concurrency limit of that name.");
-  exchange.body(*released ? 200 : 404, render::kJsonContentType,
-                *released ? "{\"released\":true}\n" : "{\"released\":false,\"reason\":\"gone\"}\n");
+  answer(exchange, [&](std::function<void(Page)> done) {
+    guard_.release_lease_async(
+        name, body_.descriptors, *body_.id, [done = std::move(done)](const Result<bool>& released) {
+          if (!released) return done(page_of(released.error()));
+          done({.status = *released ? 200 : 404,
+                .text = *released ? "{\"released\":true}\n"
+                                  : "{\"released\":false,\"reason\":\"gone\"}\n"});
+        });
+  });
 }
 
-void SafeguardHandler::answer(const Result<LeaseAnswer>& answer, Exchange& exchange) {
-  if (!answer) return exchange.problem(404, "The policy has no concurrency limit of that name.");
-  render::append_lease(text_, *answer);
-  text_ += '\n';
-  exchange.body(status_of(answer->refusal), render::kJsonContentType, text_,
-                retry_after(answer->retry_after));
+SafeguardHandler::Page SafeguardHandler::page_of(const Error& error) {
+  if (error.code == ErrorCode::not_found)
+    return {.status = 404,
+            .text = "The policy has no concurrency limit of that name.",
+            .problem = true};
+  return {.status = error.code == ErrorCode::unavailable ? 503 : 400,
+          .text = error.message + ".",
+          .problem = true};
+}
+
+SafeguardHandler::Page SafeguardHandler::page_of(const Result<LeaseAnswer>& answer) {
+  if (!answer) return page_of(answer.error());
+  Page page{.status = status_of(answer->refusal), .text = {}};
+  render::append_lease(page.text, *answer);
+  page.text += '\n';
+  page.lines = retry_after(answer->retry_after);
+  return page;
 }
 
 }  // namespace weir::server::http

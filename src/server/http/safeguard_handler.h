@@ -1,7 +1,9 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "server/http/handler.h"
 #include "server/http/safeguard_body.h"
@@ -22,7 +24,10 @@ namespace weir::server::http {
 // Threads:     the lane's.
 class SafeguardHandler {
  public:
-  explicit SafeguardHandler(Guard& guard) : guard_(guard) {}
+  // Runs it in the lane's thread, once handle() has returned.
+  using Post = std::function<void(std::function<void()>)>;
+
+  SafeguardHandler(Guard& guard, Post post) : guard_(guard), post_(std::move(post)) {}
 
   static bool is_for(std::string_view path) noexcept {
     return path.starts_with("/v1/breaker/") || path.starts_with("/v1/lease/");
@@ -31,17 +36,32 @@ class SafeguardHandler {
   void handle(const Request& request, Exchange& exchange);
 
  private:
+  // An answer, written in whichever thread knows it.
+  struct Page {
+    int status = 200;
+    std::string text;
+    std::string lines{};
+    bool problem = false;  // `text` is the sentence
+
+    void write(Responder& to) const;
+  };
+  // `start` is given what takes the page, now or later.
+  void answer(Exchange& exchange, const std::function<void(std::function<void(Page)>)>& start);
+
   void breaker(const Request& request, std::string_view name, std::string_view verb,
                Exchange& exchange);
   void admit(const Request& request, Breaker& breaker, Exchange& exchange);
   void report(const Request& request, Breaker& breaker, Exchange& exchange);
   void lease(const Request& request, std::string_view name, std::string_view verb,
              Exchange& exchange);
-  void answer(const Result<LeaseAnswer>& answer, Exchange& exchange);
+  static Page page_of(const Breaker& breaker, Admission admission);
+  static Page page_of(const Result<LeaseAnswer>& answer);
+  static Page page_of(const Error& error);
   // False, and answered: the body is not what this question takes.
   bool read(const Request& request, unsigned taken, unsigned needed, Exchange& exchange);
 
   Guard& guard_;
+  Post post_;
   SafeguardBody body_;
   std::string text_;
 };

@@ -64,7 +64,8 @@ struct Rig {
 
   testing::ManualClock clock;
   Guard guard;
-  SafeguardHandler handler{guard};
+  SafeguardHandler handler{
+      guard, [](const auto&) { throw std::logic_error("every answer comes at once"); }};
 };
 
 TEST(SafeguardHandler, OpensABreakerByWhatIsReported) {
@@ -170,10 +171,71 @@ TEST(SafeguardHandler, RenewsAndReleasesWhatStandsAndNothingElse) {
   EXPECT_EQ(gone.text, "{\"granted\":false,\"reason\":\"gone\"}\n");
 }
 
+TEST(SafeguardHandler, LookingAtABreakerChangesNothing) {
+  // A monitor that polled moved it to half-open, where nobody called; the round ran out, and the
+  // wait doubled with each.
+  Rig rig;
+  for (int i = 0; i < 2; ++i) rig.report(rig.permit(), "failure");
+  rig.clock.advance(1h);
+  for (int i = 0; i < 3; ++i) {
+    const Answer answer = rig.ask("GET", "/v1/breaker/payments");
+    EXPECT_EQ(answer.member("state"), "open");
+    EXPECT_NE(answer.text.find("\"probe_due\":true"), std::string::npos);
+    EXPECT_NE(answer.text.find("\"openings_in_a_row\":1"), std::string::npos);
+    rig.clock.advance(1min);
+  }
+  EXPECT_EQ(rig.post("/v1/breaker/payments/admit").status, 200);
+}
+
+TEST(SafeguardHandler, SaysWhatItWouldOtherwiseHaveCut) {
+  Rig rig;
+  const auto told = [&](const std::string& more) {
+    return rig.post("/v1/breaker/payments/report",
+                    R"({"permit":")" + rig.permit() + R"(","outcome":"failure",)" + more + "}");
+  };
+  const Answer open = told(R"("open_for_ms":86400000)");
+  EXPECT_EQ(open.status, 400);
+  EXPECT_NE(open.text.find("at most 300000"), std::string::npos) << open.text;
+  EXPECT_EQ(told(R"("retry_after_ms":86400000)").text,
+            "{\"state\":\"closed\",\"retry_after_cut_to_ms\":300000}\n");
+}
+
+TEST(SafeguardHandler, FindsANameThatIsEscaped) {
+  Rig rig;
+  EXPECT_EQ(rig.ask("GET", "/v1/breaker/%70ayments").status, 200);
+  EXPECT_EQ(rig.ask("GET", "/v1/breaker/payments%").status, 404);
+  EXPECT_EQ(rig.ask("GET", "/v1/breaker/payments%2Fadmit").status, 404) << "no part of a path";
+  EXPECT_EQ(rig.post("/v1/lease/re%70orts/acquire").status, 200);
+}
+
+TEST(SafeguardHandler, AValueThatALimitDoesNotCountByIsNamed) {
+  Rig rig;
+  const Answer answer =
+      rig.post("/v1/lease/reports/acquire", R"({"descriptors":{"acount":"ada"}})");
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_EQ(answer.text,
+            "concurrency limit 'reports' does not count by 'acount'; it counts by: account.");
+}
+
+TEST(SafeguardHandler, ALatePermitAndAnAlteredOneAreTwoThings) {
+  Rig rig;
+  for (int i = 0; i < 2; ++i) rig.report(rig.permit(), "failure");
+  rig.clock.advance(1500ms);
+  const std::string probe = rig.permit();
+  std::string altered = probe;
+  altered[altered.rfind('-') - 1] ^= 1;
+  EXPECT_EQ(rig.report(altered, "ok").status, 404);
+  EXPECT_EQ(rig.report(probe, "ok").status, 200);
+}
+
 TEST(SafeguardHandler, TellsWhatNeverFitsFromWhatIsFull) {
   Rig rig;
   EXPECT_EQ(rig.post("/v1/lease/reports/acquire", R"({"weight":3})").status, 400);
-  EXPECT_EQ(rig.post("/v1/lease/reports/acquire", R"({"weight":0})").status, 400);
+  const Answer nothing = rig.post("/v1/lease/reports/acquire", R"({"weight":0})");
+  EXPECT_EQ(nothing.status, 400);
+  EXPECT_EQ(nothing.text, "weight must be a whole number from 1 to 1000000");
+  EXPECT_EQ(rig.post("/v1/lease/reports/acquire", R"({"id":""})").status, 400)
+      << "not an absent one";
   EXPECT_EQ(rig.post("/v1/lease/reports/acquire", R"({"id":"short"})").status, 400);
 }
 

@@ -1,0 +1,328 @@
+#include <algorithm>
+#include <condition_variable>
+#include <utility>
+
+#include "breaker/breaker_core.h"
+
+// How a breaker goes with a fleet: what it asks the store, and what it makes of what stands there.
+
+namespace weir {
+namespace {
+
+using breaker::FleetPart;
+using breaker::HalfOpen;
+using Flag = store::redis::CircuitAction::Flag;
+
+constexpr detail::Gate gate_of(std::uint64_t word) {
+  return static_cast<detail::Gate>(word & 0xff);
+}
+
+std::int64_t ticks(MonoTime time) {
+  return time.time_since_epoch().count();
+}
+
+// Beyond the store's deadline, within which the answer is promised.
+constexpr Nanos kBeyond = std::chrono::milliseconds(50);
+
+void hand(const std::function<void(Admission)>& done, Admission admission) noexcept {
+  try {
+    done(std::move(admission));
+  } catch (...) {  // promised: what it throws is dropped
+  }
+}
+
+BreakerMode mode_of(store::redis::CircuitRecord::Mode mode) {
+  using Mode = store::redis::CircuitRecord::Mode;
+  return mode == Mode::forced_open     ? BreakerMode::forced_open
+         : mode == Mode::forced_closed ? BreakerMode::forced_closed
+                                       : BreakerMode::automatic;
+}
+
+}  // namespace
+
+void BreakerCore::share(breaker::FleetCarrier* carrier, std::uint64_t who) {
+  FleetPart::Waiting waits;
+  {
+    std::lock_guard lock(mutex_);
+    if (carrier_ == carrier) return;
+    carrier_ = carrier;
+    if (carrier != nullptr && !fleet_) {
+      const BreakerMode mode = mode_.load(std::memory_order_relaxed);
+      const bool forced = mode == BreakerMode::forced_open || mode == BreakerMode::forced_closed;
+      if (!forced) own_mode_ = mode;
+      fleet_ = std::make_unique<FleetPart>(who, random_ ^ who);
+    }
+    if (carrier == nullptr && fleet_) waits = fleet_->take_waiting();
+    if (carrier == nullptr && fleet_half_.load(std::memory_order_relaxed))
+      half_open_locked(clock->mono());
+  }
+  if (waits) waits(false, 0);
+  events_.deliver();
+}
+
+// ---- May a call go?
+
+bool BreakerCore::fleet_governs_locked(MonoTime now) const {
+  if (carrier_ == nullptr || !fleet_->record() || !carrier_->answers()) return false;
+  const BreakerState state = fleet_->state(now);
+  return state == BreakerState::open || state == BreakerState::half_open;
+}
+
+void BreakerCore::enter_round_locked(MonoTime now) {
+  if (!fleet_governs_locked(now)) return half_open_locked(now);
+  adopted_epoch_ = fleet_->record()->epoch;
+  half_open_.begin(now);
+  blocked_until_.store(0, std::memory_order_release);
+  fleet_half_.store(true, std::memory_order_release);
+  change_locked(Gate::half_open, now, {.cause = BreakerCause::wait_over});
+}
+
+void BreakerCore::admit_async(MonoTime now, AdmitOptions options,
+                              std::function<void(Admission)> done) noexcept {
+  if (auto admission = admit_changing(now, options)) return hand(done, *std::move(admission));
+  ask_fleet(now, options, false, std::move(done));
+}
+
+void BreakerCore::ask_fleet(MonoTime now, AdmitOptions options, bool waits,
+                            std::function<void(Admission)> done) noexcept {
+  {
+    std::lock_guard lock(mutex_);
+    const bool may_ask = fleet_half_.load(std::memory_order_relaxed) && carrier_ != nullptr &&
+                         !fleet_->asking() && (!waits || carrier_->may_wait());
+    if (may_ask) {
+      fleet_->ask([this, options, done](bool granted, std::uint32_t probe) {
+        hand(done, admit_told(granted, probe, options));
+      });
+      carrier_->poke();
+      return;
+    }
+  }
+  // Another call of this process asks just now.
+  (void)now;
+  hand(done, reject(RejectReason::probing, FleetPart::kPace));
+}
+
+Admission BreakerCore::ask_fleet_and_wait(MonoTime now, AdmitOptions options) noexcept {
+  struct Box {
+    std::mutex mutex;
+    std::condition_variable filled;
+    std::optional<Admission> admission;
+  };
+  // Shared: what comes after this call has given up is let go of with it.
+  const auto box = std::make_shared<Box>();
+  Nanos patience = kBeyond;
+  {
+    std::lock_guard lock(mutex_);
+    if (carrier_ != nullptr) patience += carrier_->patience();
+  }
+  ask_fleet(now, options, true, [box](Admission admission) {
+    std::lock_guard lock(box->mutex);
+    box->admission = std::move(admission);
+    box->filled.notify_one();
+  });
+  std::unique_lock lock(box->mutex);
+  if (box->filled.wait_for(lock, patience, [&] { return box->admission.has_value(); }))
+    return *std::move(box->admission);
+  lock.unlock();
+  return reject(RejectReason::probing, FleetPart::kPace);
+}
+
+// What the caller is told that waited for the store.
+Admission BreakerCore::admit_told(bool granted, std::uint32_t probe,
+                                  AdmitOptions options) noexcept {
+  const MonoTime now = clock->mono();
+  if (granted) {
+    std::lock_guard lock(mutex_);
+    const std::uint64_t seen = word.load(std::memory_order_relaxed);
+    if (gate_of(seen) == Gate::half_open && fleet_half_.load(std::memory_order_relaxed)) {
+      Permit going = permit(Permit::Kind::fleet, seen, now);
+      going.probe_ = probe;
+      return Admission(std::move(going));
+    }
+    (void)fleet_->settle(probe, Flag::neither, Nanos::zero(), now);
+    if (carrier_ != nullptr) carrier_->poke();
+  }
+  if (auto admission = admit_changing(now, options)) return *std::move(admission);
+  return reject(RejectReason::probing, FleetPart::kPace);
+}
+
+bool BreakerCore::settle_fleet(const Permit& permit, HalfOpen::Vote vote,
+                               const CallVerdict& verdict, MonoTime now) noexcept {
+  bool counted = false;
+  {
+    std::lock_guard lock(mutex_);
+    const Flag flag = verdict.open || vote == HalfOpen::Vote::failure ? Flag::failed
+                      : vote == HalfOpen::Vote::success               ? Flag::ok
+                                                                      : Flag::neither;
+    const Nanos wanted = verdict.retry_after.value_or(Nanos::zero());
+    counted = fleet_->settle(permit.probe_, flag, wanted, now);
+    if (counted && verdict.open && opens_locked())
+      open_locked(now, {.cause = BreakerCause::directive, .wanted = verdict.retry_after});
+    // A slot is free again: the next call may ask for it.
+    blocked_until_.store(0, std::memory_order_release);
+    if (carrier_ != nullptr) carrier_->poke();
+  }
+  events_.deliver();
+  return counted;
+}
+
+// ---- What is told, and what is heard
+
+FleetPart::Local BreakerCore::local_locked(MonoTime now) {
+  const Gate gate = gate_of(word.load(std::memory_order_relaxed));
+  FleetPart::Local local{.working = opens_locked(),
+                         .closed = gate == Gate::closed || gate == Gate::recovering};
+  if (gate == Gate::open)
+    local.open_for = Nanos(open_until_.load(std::memory_order_relaxed) - ticks(now));
+  if (!local.closed || !fleet_->vote_due(now)) return local;
+  if (rules_.rates.load(std::memory_order_relaxed)) {
+    local.enough_calls = tally_locked(now).calls >= config_.minimum_calls;
+  } else {
+    using Counters = breaker::CallCounters;
+    const std::uint64_t calls = counters_.sum(Counters::ok) + counters_.sum(Counters::failed) +
+                                counters_.sum(Counters::slow);
+    local.enough_calls = calls > counted_;
+    counted_ = calls;
+  }
+  return local;
+}
+
+std::vector<FleetPart::Due> BreakerCore::fleet_due(bool store_up, MonoTime now) {
+  std::lock_guard lock(mutex_);
+  if (carrier_ == nullptr) return {};
+  expired_probes_ += fleet_->expire(now);
+  return fleet_->due(config_, local_locked(now), store_up, now);
+}
+
+void BreakerCore::fleet_heard(const FleetPart::Ticket& ticket,
+                              const store::redis::CircuitReply* reply, bool late, MonoTime now) {
+  FleetPart::Waiting caller;
+  FleetPart::Heard heard;
+  {
+    std::lock_guard lock(mutex_);
+    if (!fleet_) return;
+    heard = fleet_->heard(ticket, reply, late, config_, now);
+    if (carrier_ != nullptr && heard.follow) follow_locked(now);
+    if (heard.answered) caller = fleet_->take_waiting();
+    if (heard.answered && !heard.granted && fleet_half_.load(std::memory_order_relaxed))
+      blocked_until_.store(ticks(fleet_->next_slot(now, config_.max_half_open)),
+                           std::memory_order_release);
+    if (heard.granted && !caller)
+      (void)fleet_->settle(heard.probe, Flag::neither, Nanos::zero(), now);
+  }
+  events_.deliver();
+  if (caller) caller(heard.granted, heard.probe);
+}
+
+void BreakerCore::fleet_read(const std::optional<store::redis::CircuitRecord>& record,
+                             Instant store_now, MonoTime now) {
+  {
+    std::lock_guard lock(mutex_);
+    if (carrier_ == nullptr) return;
+    (void)fleet_->note(record, store_now, now);
+    follow_locked(now);
+  }
+  events_.deliver();
+}
+
+// ---- What stands in the store, followed
+
+void BreakerCore::follow_locked(MonoTime now) {
+  follow_mode_locked(now);
+  // A record that is gone changes nothing: what is open stays so by its own clock.
+  if (!opens_locked() || !fleet_->record() || fleet_->mode(now) != BreakerMode::automatic) return;
+  const BreakerState state = fleet_->state(now);
+  const Gate gate = gate_of(word.load(std::memory_order_relaxed));
+  switch (state) {
+    case BreakerState::open:
+      follow_open_locked(now);
+      break;
+    case BreakerState::half_open: {
+      const bool waits = gate == Gate::open && fleet_->tripped() &&
+                         ticks(now) < open_until_.load(std::memory_order_relaxed);  // its own clock
+      const bool there = gate == Gate::half_open && fleet_half_.load(std::memory_order_relaxed);
+      adopted_epoch_ = fleet_->record()->epoch;
+      if (!waits && !there) enter_round_locked(now);
+      break;
+    }
+    case BreakerState::recovering:
+    case BreakerState::closed:
+      follow_closed_locked(state, now);
+      break;
+  }
+}
+
+void BreakerCore::follow_mode_locked(MonoTime now) {
+  // What was set here is still on its way, and is the later word; disabled is this process's own.
+  const BreakerMode mine = mode_.load(std::memory_order_relaxed);
+  if (fleet_->forcing() || mine == BreakerMode::disabled) return;
+  const bool forced = mine == BreakerMode::forced_open || mine == BreakerMode::forced_closed;
+  if (!fleet_->record()) {
+    // The store has lost what an operator set: it is put back, unless somebody was faster.
+    if (forced && fleet_->last_epoch() != 0) {
+      fleet_->force(mine, fleet_->last_epoch());
+      carrier_->poke();
+    }
+    return;
+  }
+  const BreakerMode theirs = fleet_->mode(now);
+  if (theirs == mine || (theirs == BreakerMode::automatic && !forced)) return;
+  set_mode_locked(theirs == BreakerMode::automatic ? own_mode_ : theirs, now);
+}
+
+void BreakerCore::follow_open_locked(MonoTime now) {
+  const MonoTime until = std::max(fleet_->until(), now);
+  const bool was_open = gate_of(word.load(std::memory_order_relaxed)) == Gate::open;
+  adopted_epoch_ = fleet_->record()->epoch;
+  if (was_open) {
+    // The later of the two: its own clock is kept, and nobody probes before the fleet does.
+    if (ticks(until) > open_until_.load(std::memory_order_relaxed))
+      open_until_.store(ticks(until), std::memory_order_release);
+    return;
+  }
+  open_until_.store(ticks(until), std::memory_order_release);
+  openings_ = fleet_->record()->openings;
+  ++opened_;
+  fleet_half_.store(false, std::memory_order_release);
+  change_locked(Gate::open, now, {.cause = BreakerCause::fleet, .open_for = until - now});
+}
+
+void BreakerCore::follow_closed_locked(BreakerState state, MonoTime now) {
+  const Gate gate = gate_of(word.load(std::memory_order_relaxed));
+  if (gate != Gate::open && gate != Gate::half_open) return;
+  const bool tried_since =
+      adopted_epoch_ != 0 ? fleet_->record()->round > 0 && fleet_->record()->epoch > adopted_epoch_
+                          : fleet_->closed_since(since_);
+  // Not enough others say so, or the record is a new one: it goes by what it sees itself.
+  if (!tried_since) {
+    if (gate == Gate::half_open && fleet_half_.load(std::memory_order_relaxed))
+      half_open_locked(now);
+    return;
+  }
+  if (state == BreakerState::recovering)
+    pass_probes_locked(now, BreakerCause::fleet);
+  else
+    close_locked(now, BreakerCause::fleet);
+}
+
+void BreakerCore::snapshot_fleet_locked(MonoTime now, BreakerSnapshot& shot) const {
+  if (carrier_ == nullptr) return;
+  shot.tie = carrier_->answers() ? FleetTie::follows : FleetTie::alone;
+  shot.store_writes = fleet_->told();
+  shot.store_lost = fleet_->lost();
+  if (fleet_half_.load(std::memory_order_relaxed)) shot.probes_in_flight = fleet_->probes_out();
+  const auto& record = fleet_->record();
+  if (!record) return;
+  const auto bad = std::count_if(record->votes.begin(), record->votes.end(),
+                                 [](const auto& vote) { return vote.bad; });
+  shot.fleet = FleetRecord{.state = fleet_->state(now),
+                           .mode = mode_of(record->mode),
+                           .epoch = record->epoch,
+                           .round = record->round,
+                           .reporting = static_cast<std::uint32_t>(record->votes.size()),
+                           .bad = static_cast<std::uint32_t>(bad),
+                           .probes_in_flight = static_cast<std::uint32_t>(record->probes.size()),
+                           .age = now - fleet_->read_at()};
+}
+
+}  // namespace weir

@@ -1,0 +1,363 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "testing/fleet_breaker_rig.h"
+
+namespace weir {
+namespace {
+
+using namespace std::chrono_literals;
+using Kind = store::redis::CircuitAction::Kind;
+using Mode = store::redis::CircuitRecord::Mode;
+using testing::BreakerRig;
+using testing::CircuitRig;
+using Rig = testing::FleetBreakerRig;
+
+// Everybody has calls enough to have a say, and finds nothing wrong.
+void all_report_good(Rig& rig) {
+  for (const auto& worker : rig.workers) worker->calls(5, Outcome::ok);
+  rig.pass(250ms);
+}
+
+TEST(FleetBreaker, TheSteadyClosedPathTellsTheStoreNothing) {
+  Rig rig(2);
+  all_report_good(rig);
+  rig[0].words.clear();
+  for (int i = 0; i < 10'000; ++i) rig[0].breaker.admit().permit().ok();
+  rig.pass(100ms);
+  EXPECT_TRUE(rig[0].words.empty());
+  // In ten minutes: a vote now and then, and nothing else.
+  for (int i = 0; i < 6'000; ++i) {
+    rig[0].breaker.admit().permit().ok();
+    rig.pass(100ms);
+  }
+  EXPECT_EQ(std::count(rig[0].words.begin(), rig[0].words.end(), Kind::vote),
+            static_cast<std::ptrdiff_t>(rig[0].words.size()));
+  EXPECT_LE(rig[0].words.size(), 600U / 15U);
+}
+
+TEST(FleetBreaker, AWorkerWithoutOthersOpensItForAllThatCome) {
+  Rig rig(2);
+  rig[0].calls(3, Outcome::failure);
+  EXPECT_EQ(rig[0].state(), BreakerState::open);
+  rig[1].look();
+  EXPECT_EQ(rig[1].state(), BreakerState::open);
+  EXPECT_EQ(rig[1].events.back().cause, BreakerCause::fleet);
+  EXPECT_FALSE(rig[1].call(Outcome::ok));
+}
+
+TEST(FleetBreaker, OneBadWorkerOfTwentyIsOpenAlone) {
+  Rig rig(20);
+  all_report_good(rig);
+  rig[0].calls(3, Outcome::failure);
+  rig.look();
+  EXPECT_EQ(rig[0].state(), BreakerState::open);
+  for (std::size_t i = 1; i < 20; ++i) EXPECT_EQ(rig[i].state(), BreakerState::closed) << i;
+  // It probes by itself, for the fleet is closed, and takes its vote back.
+  rig.pass(1s);
+  EXPECT_TRUE(rig[0].call(Outcome::ok));
+  EXPECT_TRUE(rig[0].call(Outcome::ok));
+  EXPECT_EQ(rig[0].state(), BreakerState::closed);
+  rig.pass(250ms);
+  EXPECT_EQ(rig[1].breaker.snapshot().fleet->bad, 0U);
+}
+
+TEST(FleetBreaker, SixOfTwentyOpenItForAll) {
+  Rig rig(20);
+  all_report_good(rig);
+  for (std::size_t i = 0; i < 5; ++i) rig[i].calls(3, Outcome::failure);
+  rig.look();
+  EXPECT_EQ(rig[19].state(), BreakerState::closed);
+  rig[5].calls(3, Outcome::failure);
+  rig.look();
+  for (std::size_t i = 0; i < 20; ++i) EXPECT_EQ(rig[i].state(), BreakerState::open) << i;
+}
+
+TEST(FleetBreaker, OfTwoBothAreNeeded) {
+  Rig rig(2);
+  all_report_good(rig);
+  rig[0].calls(3, Outcome::failure);
+  rig.look();
+  EXPECT_EQ(rig[1].state(), BreakerState::closed);
+  rig[1].calls(3, Outcome::failure);
+  EXPECT_EQ(rig.store.read().record.state, store::redis::CircuitRecord::State::open);
+}
+
+TEST(FleetBreaker, WhatTheDependencyAskedForNeedsNobodyElse) {
+  Rig rig(20);
+  all_report_good(rig);
+  rig[0].call(CallVerdict::open_for(7s));
+  rig.look();
+  EXPECT_EQ(rig[19].state(), BreakerState::open);
+  EXPECT_GE(rig[19].breaker.snapshot().until_probe, Nanos(6900ms));
+}
+
+TEST(FleetBreaker, TheProbesAreThoseOfTheWholeFleet) {
+  Rig rig(10);
+  rig[0].calls(3, Outcome::failure);
+  rig.pass(1s);
+  std::vector<std::optional<Permit>> going;
+  for (const auto& worker : rig.workers) going.push_back(worker->admit());
+  EXPECT_EQ(std::count_if(going.begin(), going.end(), [](const auto& p) { return p.has_value(); }),
+            1);
+  EXPECT_TRUE(going[0]->is_probe());
+  going[0]->ok();
+  rig[0].talk();
+  rig.pass(150ms);
+  EXPECT_TRUE(rig[7].call(Outcome::ok)) << "the second of two that must succeed";
+  rig.look();
+  for (const auto& worker : rig.workers) {
+    EXPECT_EQ(worker->state(), BreakerState::closed);
+    EXPECT_TRUE(worker->call(Outcome::ok));
+  }
+}
+
+TEST(FleetBreaker, AFailedProbeOpensItForAllAndDoublesTheWait) {
+  Rig rig(3);
+  rig[0].calls(3, Outcome::failure);
+  rig.pass(1s);
+  EXPECT_TRUE(rig[1].call(Outcome::failure));
+  rig.pass(150ms);
+  EXPECT_TRUE(rig[2].call(Outcome::failure));
+  rig.look();
+  for (const auto& worker : rig.workers) {
+    EXPECT_EQ(worker->state(), BreakerState::open);
+    EXPECT_EQ(worker->breaker.snapshot().until_probe, Nanos(2s));
+  }
+}
+
+TEST(FleetBreaker, AWorkerThatDiesInItsProbeCostsItsDeadline) {
+  Rig rig(2);
+  rig[0].calls(3, Outcome::failure);
+  rig.pass(1s);
+  {
+    auto probe = rig[0].admit();
+    ASSERT_TRUE(probe);
+    rig[0].up = false;  // and it never says anything again
+    rig.clock.advance(9900ms);
+    EXPECT_FALSE(rig[1].call(Outcome::ok));
+    rig.pass(200ms);
+    EXPECT_TRUE(rig[1].call(Outcome::ok));
+  }
+}
+
+TEST(FleetBreaker, AResultOfAnEarlierRoundSaysNothing) {
+  Rig rig(2);
+  rig[0].calls(3, Outcome::failure);
+  rig.pass(1s);
+  auto early = rig[0].admit();
+  ASSERT_TRUE(early);
+  rig.pass(11s);
+  EXPECT_TRUE(rig[1].call(Outcome::failure)) << "with the one that expired it fails";
+  rig.look();
+  ASSERT_EQ(rig[0].state(), BreakerState::open);
+  rig.pass(2s);
+  auto now = rig[1].admit();
+  ASSERT_TRUE(now);
+  early->ok();
+  rig[0].talk();
+  EXPECT_EQ(rig.store.read().record.ok, 0U);
+  EXPECT_EQ(rig[0].breaker.snapshot().late, 1U);
+  EXPECT_EQ(rig[0].breaker.snapshot().expired_probes, 1U);
+}
+
+TEST(FleetBreaker, ACallThatIsDroppedGivesTheSlotBack) {
+  Rig rig(2);
+  rig[0].calls(3, Outcome::failure);
+  rig.pass(1s);
+  ASSERT_TRUE(rig[0].admit()) << "dropped at once";
+  rig[0].talk();
+  rig.pass(150ms);
+  EXPECT_TRUE(rig[1].call(Outcome::ok));
+  EXPECT_EQ(rig.store.read().record.failed, 0U);
+}
+
+TEST(FleetBreaker, WhoTrippedStaysOpenByItsOwnClockThoughTheRecordIsGone) {
+  Rig rig(3);
+  rig[0].calls(3, Outcome::failure);
+  rig.look();
+  ASSERT_EQ(rig[1].state(), BreakerState::open);
+  rig.store.redis.execute({"DEL", CircuitRig::kKey});
+  rig.pass(500ms);
+  EXPECT_EQ(rig[0].state(), BreakerState::open);
+  EXPECT_FALSE(rig[0].call(Outcome::ok));
+  // A new record, made by one who came since, closes nobody who has not tried.
+  testing::FleetBreakerRig::Worker late(rig, BreakerRig::config(), 99);
+  late.calls(5, Outcome::ok);
+  rig.clock.advance(250ms);
+  late.talk();
+  rig.look();
+  EXPECT_EQ(rig[0].state(), BreakerState::open);
+  rig.pass(300ms);
+  EXPECT_TRUE(rig[0].call(Outcome::ok)) << "its own wait is over: its own probe";
+  EXPECT_TRUE(rig[0].call(Outcome::ok));
+  EXPECT_EQ(rig[0].state(), BreakerState::closed);
+}
+
+TEST(FleetBreaker, WithoutTheStoreItGoesByItselfAndSaysSo) {
+  Rig rig(2);
+  all_report_good(rig);
+  for (const auto& worker : rig.workers) worker->up = false;
+  rig[0].calls(3, Outcome::failure);
+  EXPECT_EQ(rig[0].state(), BreakerState::open);
+  EXPECT_EQ(rig[0].breaker.snapshot().tie, FleetTie::alone);
+  rig.pass(1s);
+  EXPECT_EQ(rig[1].state(), BreakerState::closed);
+  EXPECT_TRUE(rig[0].call(Outcome::failure)) << "its own probe";
+  EXPECT_TRUE(rig[0].call(Outcome::failure));
+  EXPECT_EQ(rig[0].state(), BreakerState::open);
+  // It is told when the store is back; of two, one does not open it for both.
+  for (const auto& worker : rig.workers) worker->up = true;
+  all_report_good(rig);
+  EXPECT_EQ(rig[0].breaker.snapshot().tie, FleetTie::follows);
+  ASSERT_TRUE(rig[1].breaker.snapshot().fleet);
+  EXPECT_EQ(rig[1].breaker.snapshot().fleet->bad, 1U);
+  EXPECT_EQ(rig[1].state(), BreakerState::closed);
+}
+
+TEST(FleetBreaker, GoesWithTheFleetAgainOnceTheStoreAnswers) {
+  Rig rig(3);
+  rig[2].up = false;
+  rig[0].calls(3, Outcome::failure);
+  rig.look();
+  EXPECT_EQ(rig[2].state(), BreakerState::closed);
+  rig[2].up = true;
+  rig.look();
+  EXPECT_EQ(rig[2].state(), BreakerState::open);
+  // The store goes away while the fleet probes: it probes by itself.
+  rig.pass(1s);
+  auto probe = rig[0].admit();
+  rig.look();
+  ASSERT_EQ(rig[2].state(), BreakerState::half_open);
+  EXPECT_FALSE(rig[2].call(Outcome::ok));
+  rig[2].up = false;
+  rig.clock.advance(150ms);
+  EXPECT_TRUE(rig[2].call(Outcome::ok));
+  EXPECT_TRUE(rig[2].call(Outcome::ok));
+  EXPECT_EQ(rig[2].state(), BreakerState::closed);
+}
+
+TEST(FleetBreaker, ForcedStatesAreTheFleets) {
+  Rig rig(2);
+  all_report_good(rig);
+  rig[0].breaker.set_mode(BreakerMode::forced_open);
+  rig[0].talk();
+  rig.look();
+  EXPECT_EQ(rig[1].breaker.mode(), BreakerMode::forced_open);
+  EXPECT_FALSE(rig[1].call(Outcome::ok));
+  rig[1].breaker.set_mode(BreakerMode::automatic);
+  rig[1].talk();
+  rig.look();
+  EXPECT_EQ(rig[0].breaker.mode(), BreakerMode::automatic);
+  EXPECT_TRUE(rig[0].call(Outcome::ok));
+}
+
+TEST(FleetBreaker, AForcedStateSetWithoutTheStoreIsToldAfterwards) {
+  Rig rig(2);
+  rig[0].up = false;
+  rig[0].breaker.set_mode(BreakerMode::forced_open);
+  rig.look();
+  EXPECT_FALSE(rig[0].call(Outcome::ok));
+  EXPECT_TRUE(rig[1].call(Outcome::ok));
+  rig[0].up = true;
+  rig.look();
+  EXPECT_EQ(rig[1].breaker.mode(), BreakerMode::forced_open);
+}
+
+TEST(FleetBreaker, AForcedStateThatTheStoreLostIsPutBack) {
+  Rig rig(2);
+  rig[0].breaker.set_mode(BreakerMode::forced_open);
+  rig[0].talk();
+  rig.look();
+  rig.store.redis.execute({"DEL", CircuitRig::kKey});
+  rig.pass(100ms);
+  EXPECT_EQ(rig.store.read().record.mode, Mode::forced_open);
+  for (const auto& worker : rig.workers)
+    EXPECT_EQ(worker->breaker.mode(), BreakerMode::forced_open);
+}
+
+TEST(FleetBreaker, DisabledAndShadowAreOneWorkersOwn) {
+  Rig rig(2);
+  rig[0].breaker.set_mode(BreakerMode::disabled);
+  rig[1].calls(3, Outcome::failure);
+  rig.look();
+  EXPECT_EQ(rig[0].breaker.mode(), BreakerMode::disabled);
+  EXPECT_TRUE(rig[0].call(Outcome::ok));
+  EXPECT_EQ(rig[1].state(), BreakerState::open);
+  EXPECT_EQ(rig[1].breaker.mode(), BreakerMode::automatic);
+}
+
+TEST(FleetBreaker, WhatAnOperatorClosesIsClosedForAll) {
+  Rig rig(3);
+  rig[0].calls(3, Outcome::failure);
+  rig.look();
+  rig[1].breaker.close();
+  rig[1].talk();
+  rig.look();
+  for (const auto& worker : rig.workers) EXPECT_EQ(worker->state(), BreakerState::closed);
+}
+
+TEST(FleetBreaker, RecoversInEachWorkerByTheFleetsWord) {
+  BreakerConfig config = BreakerRig::config();
+  config.ramp = BreakerRamp{.start_percent = 50, .growth_percent = 200, .step = 1s};
+  Rig rig(2, config);
+  rig[0].calls(3, Outcome::failure);
+  rig.pass(1s);
+  EXPECT_TRUE(rig[0].call(Outcome::ok));
+  EXPECT_TRUE(rig[0].call(Outcome::ok));
+  rig.look();
+  EXPECT_EQ(rig[0].state(), BreakerState::recovering);
+  EXPECT_EQ(rig[1].state(), BreakerState::recovering);
+  EXPECT_EQ(rig[1].breaker.snapshot().share_percent, 50U);
+}
+
+TEST(FleetBreaker, AVoteOfAnotherEpochIsSaidAgainWithTheRightOne) {
+  Rig rig(2);
+  // Both find no record, and both vote: the second's epoch is not the one that the first made.
+  rig[0].calls(5, Outcome::ok);
+  rig[1].calls(5, Outcome::ok);
+  rig.clock.advance(250ms);
+  const auto first = rig[0].core().fleet_due(true, rig.clock.mono());
+  const auto second = rig[1].core().fleet_due(true, rig.clock.mono());
+  ASSERT_EQ(first.size(), 1U);
+  ASSERT_EQ(second.size(), 1U);
+  rig[0].carry(first[0]);
+  rig[1].carry(second[0]);
+  EXPECT_EQ(rig.store.read().record.votes.size(), 1U);
+  rig.pass(150ms);
+  EXPECT_EQ(rig.store.read().record.votes.size(), 2U);
+}
+
+TEST(FleetBreaker, ASlotThatComesTooLateForItsCallerGoesBack) {
+  Rig rig(2);
+  rig[0].calls(3, Outcome::failure);
+  rig.pass(1s);
+  std::optional<bool> admitted;
+  rig[0].breaker.admit_async([&](Admission a) { admitted = a.admitted(); });
+  const auto due = rig[0].core().fleet_due(true, rig.clock.mono());
+  ASSERT_EQ(due.size(), 1U);
+  rig[0].core().fleet_heard(due[0].ticket, nullptr, false, rig.clock.mono());
+  EXPECT_EQ(admitted, std::optional(false)) << "the deadline is kept";
+  rig.store.redis.set_now(rig.clock.now());
+  const auto reply = rig.store.run(due[0].action);
+  rig[0].core().fleet_heard(due[0].ticket, &reply, true, rig.clock.mono());
+  rig[0].talk();
+  rig.pass(150ms);
+  EXPECT_TRUE(rig[1].call(Outcome::ok));
+}
+
+TEST(FleetBreaker, IsItsOwnAgainOnceItIsSharedNoMore) {
+  Rig rig(2);
+  rig[0].calls(3, Outcome::failure);
+  rig.pass(1s);
+  bool answered = false;
+  rig[0].breaker.admit_async([&](Admission) { answered = true; });
+  rig[0].core().share(nullptr, 0);
+  EXPECT_TRUE(answered);
+  EXPECT_EQ(rig[0].breaker.snapshot().tie, FleetTie::none);
+  EXPECT_TRUE(rig[0].breaker.admit());
+}
+
+}  // namespace
+}  // namespace weir

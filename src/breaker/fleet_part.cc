@@ -1,0 +1,288 @@
+#include "breaker/fleet_part.h"
+
+#include <algorithm>
+
+#include "breaker/backoff.h"
+
+namespace weir::breaker {
+namespace {
+
+using std::chrono::seconds;
+using Kind = store::redis::CircuitAction::Kind;
+using Flag = store::redis::CircuitAction::Flag;
+using Outcome = store::redis::CircuitReply::Outcome;
+using State = store::redis::CircuitRecord::State;
+using Mode = store::redis::CircuitRecord::Mode;
+
+constexpr Nanos kShortestVote = seconds(10);
+constexpr Nanos kLongestVote = std::chrono::minutes(10);
+constexpr Nanos kWindowOfCalls = seconds(30);
+// Where the window is too empty for a vote, it is looked at again after so long.
+constexpr Nanos kLookAgain = std::chrono::milliseconds(200);
+// What could not be told is tried again after so long, as long as it still says something.
+constexpr Nanos kTryAgain = std::chrono::milliseconds(500);
+constexpr std::size_t kMostVerdicts = 256;
+
+// A vote counts about as long as what it says is remembered.
+Nanos vote_lasts(const BreakerConfig& config) {
+  const auto* time = std::get_if<LastTime>(&config.window);
+  return std::clamp(time != nullptr ? time->length : kWindowOfCalls, kShortestVote, kLongestVote);
+}
+
+Flag flag_of(BreakerMode mode) {
+  if (mode == BreakerMode::forced_open) return Flag::forced_open;
+  if (mode == BreakerMode::forced_closed) return Flag::forced_closed;
+  return Flag::automatic;
+}
+
+}  // namespace
+
+// ---- What the record says
+
+bool FleetPart::note(const std::optional<Record>& record, Instant store_now, MonoTime now) {
+  const bool news = record.has_value() != record_.has_value() ||
+                    (record && (record->epoch != epoch_ || record->state != record_->state ||
+                                record->mode != record_->mode));
+  record_ = record;
+  epoch_ = record ? record->epoch : 0;
+  read_at_ = now;
+  store_at_ = store_now;
+  if (record) last_epoch_ = epoch_;
+  // Votes end with what they were about.
+  if (news) vote_at_ = now;
+  return news;
+}
+
+BreakerState FleetPart::state(MonoTime now) const {
+  if (!record_) return BreakerState::closed;
+  switch (record_->state) {
+    case State::open:
+      return BreakerState::open;
+    case State::half_open:
+      return BreakerState::half_open;
+    case State::recovering:
+      return now >= until() ? BreakerState::closed : BreakerState::recovering;
+    case State::closed:
+      break;
+  }
+  return BreakerState::closed;
+}
+
+BreakerMode FleetPart::mode(MonoTime now) const {
+  if (!record_ || record_->mode == Mode::automatic) return BreakerMode::automatic;
+  const bool for_good = record_->mode_until.time_since_epoch() == Nanos::zero();
+  if (!for_good && now >= mono(record_->mode_until)) return BreakerMode::automatic;
+  return record_->mode == Mode::forced_open ? BreakerMode::forced_open : BreakerMode::forced_closed;
+}
+
+bool FleetPart::closed_since(MonoTime then) const {
+  // A record that was just made, after the one before was lost, has had no round yet.
+  return record_ && record_->round > 0 && mono(record_->since) > then;
+}
+
+MonoTime FleetPart::next_slot(MonoTime now, Nanos half_open) {
+  MonoTime next = now + jittered(kPace, 20, random_);
+  if (!record_) return next;
+  for (const Record::Probe& probe : record_->probes)
+    if (mono(probe.till) > now) next = std::min(next, mono(probe.till));
+  return std::max(std::min(next, mono(record_->since) + half_open), now);
+}
+
+// ---- What is to be told
+
+void FleetPart::opened(bool directive, std::optional<Nanos> wanted, MonoTime now) {
+  tripped_at_ = now;
+  well_again_ = false;
+  vote_at_ = {};
+  if (!directive) return;
+  trip_ = wanted.value_or(Nanos::zero());
+  trip_till_ = now + std::max(*trip_, Nanos(seconds(5)));
+}
+
+void FleetPart::recovered() {
+  if (tripped_at_) {
+    well_again_ = true;
+    vote_at_ = {};
+  }
+  tripped_at_.reset();
+  trip_.reset();
+}
+
+void FleetPart::force(BreakerMode mode, std::uint64_t only_epoch) {
+  force_ = Force{.mode = mode, .only_epoch = only_epoch, .number = ++number_};
+}
+
+bool FleetPart::settle(std::uint32_t probe, Action::Flag flag, Nanos wanted, MonoTime now) {
+  const auto found = probes_.find(probe);
+  if (found == probes_.end()) return false;
+  const Probe of = found->second;
+  probes_.erase(found);
+  if (now >= of.till) return false;
+  if (verdicts_.size() >= kMostVerdicts) {
+    verdicts_.pop_front();
+    ++lost_;
+  }
+  Action action = word(Kind::settle);
+  action.epoch = of.epoch;
+  action.round = of.round;
+  action.flag = flag;
+  action.probe = probe;
+  action.wanted = wanted;
+  verdicts_.push_back({.number = ++number_, .action = action, .till = of.till});
+  return true;
+}
+
+std::uint32_t FleetPart::expire(MonoTime now) {
+  return static_cast<std::uint32_t>(
+      std::erase_if(probes_, [now](const auto& each) { return now >= each.second.till; }));
+}
+
+FleetPart::Action FleetPart::word(Kind kind) const {
+  Action action;
+  action.kind = kind;
+  action.who = who_;
+  action.epoch = epoch_;
+  return action;
+}
+
+std::int32_t FleetPart::draw_jitter(const BreakerConfig& config) {
+  const std::uint64_t width = std::uint64_t{config.jitter_percent} * 20 + 1;
+  return static_cast<std::int32_t>(next_random(random_) % width) -
+         static_cast<std::int32_t>(config.jitter_percent) * 10;
+}
+
+std::vector<FleetPart::Due> FleetPart::due(const BreakerConfig& config, const Local& local,
+                                           bool store_up, MonoTime now) {
+  std::vector<Due> out;
+  if (waiting_ && !ask_out_) {
+    ask_out_ = true;
+    Action action = word(Kind::probe);
+    action.jitter_thousandths = draw_jitter(config);
+    out.push_back({{Kind::probe, 0}, action});
+  }
+  if (!store_up) return out;
+  if (force_ && !force_->out) {
+    force_->out = true;
+    Action action = word(Kind::force);
+    action.epoch = force_->only_epoch;
+    action.flag = flag_of(force_->mode);
+    out.push_back({{Kind::force, force_->number}, action});
+  }
+  for (Verdict& verdict : verdicts_) {
+    if (verdict.out) continue;
+    verdict.out = true;
+    verdict.action.jitter_thousandths = draw_jitter(config);
+    out.push_back({{Kind::settle, verdict.number}, verdict.action});
+  }
+  if (trip_ && !trip_out_ && local.working) {
+    trip_out_ = true;
+    Action action = word(Kind::trip);
+    action.wanted = *trip_;
+    action.jitter_thousandths = draw_jitter(config);
+    out.push_back({{Kind::trip, 0}, action});
+  }
+  if (vote_due(now) && local.working) add_vote(config, local, now, out);
+  return out;
+}
+
+void FleetPart::add_vote(const BreakerConfig& config, const Local& local, MonoTime now,
+                         std::vector<Due>& out) {
+  const bool bad = tripped_at_.has_value() && !local.closed;
+  if (!bad && !well_again_ && !(local.closed && local.enough_calls)) {
+    vote_at_ = now + kLookAgain;
+    return;
+  }
+  // Where the fleet is open already, nobody is asked.
+  if (record_ && (record_->state == State::open || record_->state == State::half_open)) {
+    vote_at_ = now + kLookAgain;
+    return;
+  }
+  vote_out_ = true;
+  Action action = word(Kind::vote);
+  action.flag = bad ? Flag::bad : Flag::good;
+  action.lasts =
+      bad ? std::clamp(local.open_for, vote_lasts(config), kLongestVote) : vote_lasts(config);
+  action.jitter_thousandths = draw_jitter(config);
+  // Said again once half its time is over: with room, as the store must agree that it is.
+  vote_at_ = now + jittered(action.lasts * 3 / 5, 10, random_);
+  out.push_back({{Kind::vote, bad ? 1U : 0U}, action});
+}
+
+FleetPart::Heard FleetPart::heard(const Ticket& ticket, const Reply* reply, bool late,
+                                  const BreakerConfig& config, MonoTime now) {
+  Heard out;
+  const bool stale = reply != nullptr && reply->outcome == Outcome::stale;
+  if (reply != nullptr) ++told_;
+  switch (ticket.kind) {
+    case Kind::force:
+      if (force_ && force_->number == ticket.number) {
+        if (reply != nullptr)
+          force_.reset();
+        else
+          force_->out = false;
+      }
+      break;
+    case Kind::settle: {
+      const auto found = std::find_if(verdicts_.begin(), verdicts_.end(),
+                                      [&](const Verdict& v) { return v.number == ticket.number; });
+      if (found == verdicts_.end()) break;
+      if (reply != nullptr) {
+        verdicts_.erase(found);
+      } else if (now >= found->till) {
+        verdicts_.erase(found);
+        ++lost_;
+      } else {
+        found->out = false;
+      }
+      break;
+    }
+    case Kind::trip:
+      trip_out_ = false;
+      // Another epoch: the fleet changed meanwhile, and what it changed to is seen first.
+      if (reply != nullptr && !stale) trip_.reset();
+      if (trip_ && trip_till_ && now >= *trip_till_) {
+        trip_.reset();
+        ++lost_;
+      }
+      break;
+    case Kind::vote:
+      vote_out_ = false;
+      if (reply == nullptr)
+        vote_at_ = now + kTryAgain, lost_ += late ? 0 : 1;
+      else if (stale)
+        vote_at_ = now + jittered(kPace, 20, random_);
+      else if (ticket.number == 0)
+        well_again_ = false;
+      break;
+    case Kind::probe:
+      heard_probe(reply, late, config, now, out);
+      break;
+    case Kind::read:
+      break;
+  }
+  // What came late is old; what stands is read again anyway.
+  out.follow = reply != nullptr && !late;
+  if (out.follow) note(reply->kept ? std::optional(reply->record) : std::nullopt, reply->now, now);
+  return out;
+}
+
+void FleetPart::heard_probe(const Reply* reply, bool late, const BreakerConfig& config,
+                            MonoTime now, Heard& out) {
+  const bool granted = reply != nullptr && reply->outcome == Outcome::probe_may_go;
+  if (granted) {
+    probes_[reply->probe] = {.epoch = reply->record.epoch,
+                             .round = reply->record.round,
+                             .till = now + config.probe_deadline};
+  }
+  if (late) {
+    // Nobody waits for it any more: the slot goes back.
+    if (granted) settle(reply->probe, Flag::neither, Nanos::zero(), now);
+    return;
+  }
+  ask_out_ = false;
+  out.answered = true;
+  out.granted = granted;
+  out.probe = granted ? reply->probe : 0;
+}
+
+}  // namespace weir::breaker

@@ -1,0 +1,258 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "guard/impl.h"
+#include "testing/redis_server.h"
+#include "weir/guard.h"
+
+// Two Guards, as two workers of a fleet, on one real server.
+
+namespace weir {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::RedisServer;
+
+constexpr auto kPatience = 20s;
+
+class SharedBreaker : public ::testing::Test {
+ protected:
+  Guard open(const std::string& more = "") {
+    const std::string text = "store: {url: 'redis://127.0.0.1:" + std::to_string(server_.port()) +
+                             "', deadline: 200ms, startup: degrade}\n" + R"(
+breakers:
+  payments: {consecutive_failures: 3, failure_rate: off, window: {calls: 10}, minimum_calls: 4,
+             open_wait: 700ms, jitter: 0%, probes: 2, probe_deadline: 3s, ramp: off, shared: true)" +
+                             more + "}\n";
+    return Guard::open(Policy::parse(text).value()).value();
+  }
+  static Breaker breaker(Guard& guard) { return guard.breaker("payments").value(); }
+  static bool until(const std::function<bool()>& done) {
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    while (!done()) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      std::this_thread::sleep_for(2ms);
+    }
+    return true;
+  }
+  static void fail(Breaker& breaker, int times) {
+    for (int i = 0; i < times; ++i) {
+      Admission admission = breaker.admit();
+      if (admission) admission.permit().failure();
+    }
+  }
+  static bool reached(Breaker& breaker, BreakerState state) {
+    return until([&] { return breaker.state() == state; });
+  }
+  static bool tied(Breaker& breaker, FleetTie tie) {
+    return until([&] { return breaker.snapshot().tie == tie; });
+  }
+  // Calls that succeed, as often as it lets them, until it is closed.
+  static bool closes(Breaker& breaker) {
+    return until([&] {
+      Admission admission = breaker.admit();
+      if (admission) admission.permit().ok();
+      return breaker.state() == BreakerState::closed;
+    });
+  }
+  std::string record() { return "weir:1:{!}circuit/payments"; }
+
+  RedisServer server_;
+};
+
+TEST_F(SharedBreaker, OpensProbesAndClosesForBoth) {
+  Guard a = open();
+  Guard b = open();
+  Breaker one = breaker(a);
+  Breaker two = breaker(b);
+  ASSERT_TRUE(tied(one, FleetTie::follows) && tied(two, FleetTie::follows));
+  const auto begun = std::chrono::steady_clock::now();
+  fail(one, 3);
+  EXPECT_EQ(one.state(), BreakerState::open);
+  ASSERT_TRUE(reached(two, BreakerState::open));
+  RecordProperty("seen_after_ms", std::to_string((std::chrono::steady_clock::now() - begun) / 1ms));
+  EXPECT_FALSE(two.admit());
+  EXPECT_TRUE(closes(two));
+  EXPECT_TRUE(reached(one, BreakerState::closed));
+  EXPECT_GT(std::stoll(server_.text({"PTTL", record()})), 0);
+}
+
+TEST_F(SharedBreaker, ManyThreadsOfTwoWorkersSendNoMoreProbesThanTheFleetMay) {
+  Guard a = open();
+  Guard b = open();
+  Breaker one = breaker(a);
+  Breaker two = breaker(b);
+  ASSERT_TRUE(tied(one, FleetTie::follows) && tied(two, FleetTie::follows));
+  fail(one, 3);
+  ASSERT_TRUE(reached(two, BreakerState::open));
+  std::atomic<int> under_way{0};
+  std::atomic<int> most{0};
+  std::atomic<int> probes{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 6; ++t) {
+    threads.emplace_back([&, mine = t % 2 == 0 ? one : two]() mutable {
+      const auto end = std::chrono::steady_clock::now() + 2s;
+      while (std::chrono::steady_clock::now() < end && probes < 2) {
+        Admission admission = mine.admit();
+        if (!admission) {
+          std::this_thread::sleep_for(1ms);
+          continue;
+        }
+        if (!admission.permit().is_probe()) break;
+        const int now = ++under_way;
+        ++probes;
+        int seen = most;
+        while (now > seen && !most.compare_exchange_weak(seen, now)) {
+        }
+        std::this_thread::sleep_for(20ms);
+        --under_way;
+        admission.permit().ok();
+      }
+    });
+  }
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(most, 1) << "one at a time, in the whole fleet";
+  EXPECT_EQ(probes, 2);
+}
+
+TEST_F(SharedBreaker, ClosedItCostsTheStoreALookNowAndThenHoweverManyCalls) {
+  Guard a = open();
+  Breaker one = breaker(a);
+  ASSERT_TRUE(tied(one, FleetTie::follows));
+  for (int i = 0; i < 10; ++i) one.admit().permit().ok();
+  ASSERT_TRUE(until([&] { return one.snapshot().fleet.has_value(); })) << "its vote";
+  const auto scripts = [&] {
+    const std::string stats = server_.execute({"INFO", "commandstats"});
+    const std::string name = "cmdstat_evalsha:calls=";
+    const std::size_t at = stats.find(name);
+    return at == std::string::npos ? 0 : std::stoi(stats.substr(at + name.size()));
+  };
+  const int before = scripts();
+  for (int i = 0; i < 100'000; ++i) one.admit().permit().ok();
+  std::this_thread::sleep_for(1s);
+  EXPECT_LE(scripts() - before, 3) << "a reading of everything in 2 s, and a vote in 18";
+}
+
+TEST_F(SharedBreaker, TheStoreKilledInTheMiddleLeavesEachItsOwn) {
+  Guard a = open();
+  Guard b = open();
+  Breaker one = breaker(a);
+  Breaker two = breaker(b);
+  ASSERT_TRUE(tied(one, FleetTie::follows) && tied(two, FleetTie::follows));
+  fail(one, 3);
+  ASSERT_TRUE(reached(two, BreakerState::open));
+  server_.kill();
+  ASSERT_TRUE(tied(one, FleetTie::alone) && tied(two, FleetTie::alone));
+  EXPECT_NE(a.impl().shared()->state_json().find("\"connected\":false"), std::string::npos);
+  // Each probes by itself, and closes by itself.
+  EXPECT_TRUE(closes(one));
+  EXPECT_TRUE(closes(two));
+  // And opens by itself.
+  fail(two, 3);
+  EXPECT_EQ(two.state(), BreakerState::open);
+  std::this_thread::sleep_for(300ms);
+  EXPECT_EQ(one.state(), BreakerState::closed);
+  EXPECT_TRUE(closes(two));
+  // It is back, with nothing in it: they go together again.
+  server_.start();
+  ASSERT_TRUE(tied(one, FleetTie::follows) && tied(two, FleetTie::follows));
+  fail(one, 3);
+  EXPECT_TRUE(reached(two, BreakerState::open));
+}
+
+TEST_F(SharedBreaker, AHungStoreHoldsACallNoLongerThanItsDeadline) {
+  Guard a = open();
+  Breaker one = breaker(a);
+  ASSERT_TRUE(tied(one, FleetTie::follows));
+  fail(one, 3);
+  ASSERT_TRUE(until([&] { return one.snapshot().fleet.has_value(); }));
+  std::this_thread::sleep_for(750ms);
+  server_.pause();
+  const auto begun = std::chrono::steady_clock::now();
+  (void)one.admit();
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, 2s);
+  ASSERT_TRUE(tied(one, FleetTie::alone));
+  EXPECT_TRUE(closes(one)) << "by its own probes";
+  server_.resume();
+  EXPECT_TRUE(tied(one, FleetTie::follows));
+}
+
+TEST_F(SharedBreaker, StaysOpenByItsOwnClockWhereTheRecordIsDeleted) {
+  Guard a = open();
+  Guard b = open();
+  Breaker one = breaker(a);
+  Breaker two = breaker(b);
+  ASSERT_TRUE(tied(one, FleetTie::follows) && tied(two, FleetTie::follows));
+  one.trip(10s);
+  ASSERT_TRUE(reached(two, BreakerState::open));
+  server_.execute({"DEL", record()});
+  ASSERT_TRUE(until([&] { return !one.snapshot().fleet && !two.snapshot().fleet; }));
+  for (Breaker* each : {&one, &two}) {
+    EXPECT_EQ(each->state(), BreakerState::open);
+    EXPECT_GT(each->snapshot().until_probe, 3s);
+  }
+}
+
+TEST_F(SharedBreaker, WhatAnOperatorSetsIsSetForBothAndForWhoComesLater) {
+  Guard a = open();
+  Guard b = open();
+  Breaker one = breaker(a);
+  Breaker two = breaker(b);
+  ASSERT_TRUE(tied(one, FleetTie::follows) && tied(two, FleetTie::follows));
+  one.set_mode(BreakerMode::forced_open);
+  ASSERT_TRUE(until([&] { return two.mode() == BreakerMode::forced_open; }));
+  Guard c = open();
+  Breaker three = breaker(c);
+  ASSERT_TRUE(until([&] { return three.mode() == BreakerMode::forced_open; }));
+  ASSERT_TRUE(a.reload(a.policy()).has_value());
+  EXPECT_EQ(one.mode(), BreakerMode::forced_open);
+  server_.execute({"DEL", record()});
+  ASSERT_TRUE(until([&] { return server_.text({"EXISTS", record()}) == "1"; })) << "put back";
+  three.set_mode(BreakerMode::automatic);
+  EXPECT_TRUE(until([&] {
+    return one.mode() == BreakerMode::automatic && two.mode() == BreakerMode::automatic;
+  }));
+  EXPECT_TRUE(one.admit());
+}
+
+TEST_F(SharedBreaker, AReloadThatSharesItNoMoreLeavesItItsOwn) {
+  Guard a = open();
+  Breaker one = breaker(a);
+  ASSERT_TRUE(tied(one, FleetTie::follows));
+  const std::string url = "redis://127.0.0.1:" + std::to_string(server_.port());
+  ASSERT_TRUE(a.reload(Policy::parse("store: {url: '" + url +
+                                     "', deadline: 200ms}\n"
+                                     "breakers: {payments: {consecutive_failures: 3, failure_rate: "
+                                     "off, window: {calls: 10}, minimum_calls: 4}}\n")
+                           .value())
+                  .has_value());
+  EXPECT_EQ(one.snapshot().tie, FleetTie::none);
+}
+
+TEST_F(SharedBreaker, HandlesOutliveTheirGuard) {
+  std::optional<Breaker> kept;
+  {
+    Guard a = open();
+    kept = breaker(a);
+    ASSERT_TRUE(tied(*kept, FleetTie::follows));
+    fail(*kept, 3);
+  }
+  EXPECT_EQ(kept->snapshot().tie, FleetTie::none);
+  EXPECT_TRUE(closes(*kept));
+}
+
+TEST(SharedBreakerOnMemory, IsOfOneProcessAndNothingElse) {
+  Guard guard =
+      Guard::open(Policy::parse("breakers: {payments: {shared: true}}\n").value()).value();
+  EXPECT_EQ(guard.breaker("payments").value().snapshot().tie, FleetTie::none);
+}
+
+}  // namespace
+}  // namespace weir

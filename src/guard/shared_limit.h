@@ -1,0 +1,140 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/key_digest.h"
+#include "guard/lease_desk.h"
+#include "store/redis/lease.h"
+#include "weir/concurrency.h"
+#include "weir/result.h"
+
+namespace weir::guard {
+
+// A concurrency limit that a fleet shares. Its leases stand in the store; this remembers those that
+// it gave or renewed, for the time in which the store does not answer: then it gives out this
+// worker's part of the limit, less what it holds already, and tells the store afterwards.
+//
+// Guarantees:  while the store answers, leases that stand never hold more than the limit in the
+// whole
+//              fleet. Without it, this worker's never grow beyond its part; what it gave stands in
+//              the store once it is told, whatever the limit says, and is counted once. An answer
+//              comes within the store's deadline. What the store gave too late for its caller is
+//              given back.
+// Threads:     any, where nothing else is said.
+class SharedLimit : public std::enable_shared_from_this<SharedLimit> {
+ public:
+  using Done = std::function<void(LeaseAnswer)>;
+  // Most leases that are remembered; more are refused as too_many_keys.
+  static constexpr std::size_t kMost = 100'000;
+
+  // One of its counters. `key` is what policy::KeyWriter wrote.
+  struct Counter {
+    std::string key;
+    KeyDigest digest;
+  };
+
+  SharedLimit(std::string name, const ConcurrencyConfig& config, Clock& clock)
+      : name_(std::move(name)), clock_(clock), config_(config) {}
+  // The identity of its counters: the same in the whole fleet.
+  static std::uint64_t identity(std::string_view name);
+
+  // Null: there is no store any more.
+  void go_by(LeaseDesk* desk);
+  void configure(const ConcurrencyConfig& config);
+  const std::string& name() const noexcept { return name_; }
+
+  // `done` is called exactly once, perhaps before this returns, perhaps in the store's thread.
+  void lease(const Counter& counter, const LeaseRequest& request, Done done);
+  void renew(const Counter& counter, std::string_view id, Done done);
+  void release(const Counter& counter, std::string_view id, std::function<void(Result<bool>)> done);
+  // The same without the store, at once.
+  LeaseAnswer lease_without(const Counter& counter, const LeaseRequest& request);
+  LeaseAnswer renew_without(const Counter& counter, std::string_view id);
+  Result<bool> release_without(const Counter& counter, std::string_view id);
+
+  // A slot of this process on a lease that was given: it is renewed as long as the slot stands.
+  Slot slot(const Counter& counter, const Lease& lease);
+  static Slot no_slot(LeaseRefusal why);
+
+  ConcurrencySnapshot snapshot();
+
+  // The loop's alone. What is to be told is told, and slots are renewed. Whether there is more.
+  bool turn();
+
+ private:
+  struct Renewed;
+  // Says whether a slot's lease stands; nothing happens where it ends.
+  using Mark = detail::ConcurrencyGate;
+  // Leases by the key of their counter, and their id.
+  using Id = std::pair<std::string, std::string>;
+  struct Ended {
+    Counter counter;
+    std::string id;
+    MonoTime till{};  // by then it is over by itself
+  };
+
+  struct Held {
+    Counter counter;
+    std::uint32_t weight = 1;
+    std::uint64_t fence = 0;
+    MonoTime since{};
+    MonoTime ends{};
+    bool untold = false;  // given or renewed without the store
+    bool out = false;     // it is being told, or renewed
+    std::weak_ptr<Mark> slot{};
+  };
+  struct Asked {
+    Counter counter;
+    std::string id;
+    std::uint32_t weight = 1;
+    Done done;
+  };
+
+  LeaseAnswer refuse(LeaseRefusal why, std::optional<Nanos> retry_after = {});
+  std::optional<LeaseAnswer> wrong_with(const LeaseRequest& request);
+  // The desk to ask, where the store answers.
+  LeaseDesk* desk_for(const Counter& counter);
+  void call(LeaseDesk& desk, const Counter& counter, const store::redis::LeaseAction& action,
+            Nanos within,
+            std::function<void(const store::redis::LeaseReply* reply, bool late)> heard);
+  void acquired(const std::shared_ptr<const Asked>& asked, const store::redis::LeaseReply* reply,
+                bool late);
+  LeaseAnswer without(const Counter& counter, const std::string& id, std::uint32_t weight);
+  LeaseAnswer renewed(const Counter& counter, const std::string& id,
+                      const store::redis::LeaseReply& reply);
+  void tell(const Id& id, const Held& held);
+  void renew_slot(const Id& id, const Held& held);
+  std::uint32_t part_locked(const Counter& counter) const;
+  // All below: mutex_ is held.
+  // Forgets it; where the store is to hear of it later, it is kept for that. False: it is unknown.
+  bool end_locked(const Counter& counter, const std::string& id, bool tell);
+  void sweep_locked(MonoTime now);
+  Lease seen_locked(const std::string& id, const Held& held, MonoTime now) const;
+  std::uint64_t units_locked(const std::string& key) const;
+
+  const std::string name_;
+  Clock& clock_;
+
+  std::mutex mutex_;
+  ConcurrencyConfig config_;
+  LeaseDesk* desk_ = nullptr;
+  std::map<Id, Held> held_;
+  std::map<std::string, std::uint64_t, std::less<>> units_;  // of a counter's leases in held_
+  std::deque<Ended> ended_;                                  // released without the store
+  MonoTime swept_{};
+  std::uint64_t last_fence_ = 0;
+  std::uint64_t given_ = 0;
+  std::uint64_t given_without_ = 0;
+  std::uint64_t expired_ = 0;
+  std::uint64_t refused_ = 0;
+};
+
+}  // namespace weir::guard

@@ -1,0 +1,362 @@
+// A hundred workers on one shared breaker, in simulated time: each with its own connection to one
+// Redis that runs the shipped scripts, and with what ships between breaker and wire. What goes
+// wrong is drawn from a seed.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "breaker/breaker_core.h"
+#include "guard/circuit_desk.h"
+#include "store/redis/redis_client.h"
+#include "testing/sim/sim_loop.h"
+#include "testing/sim/sim_random.h"
+#include "testing/sim/sim_redis.h"
+
+namespace weir::sim {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::SimLink;
+using testing::SimLoop;
+using testing::SimRandom;
+using testing::SimRedis;
+using testing::SimWire;
+
+constexpr const char* kRecord = "weir:1:{!}circuit/upstream";
+
+BreakerConfig numbers() {
+  BreakerConfig config;
+  config.consecutive_failures.reset();
+  config.failure_percent = 50;
+  config.window = LastTime{.length = 5s, .buckets = 10};
+  config.minimum_calls = 10;
+  config.open_wait = 1s;
+  config.max_open_wait = 8s;
+  config.probes = 3;
+  config.probes_in_flight = 2;
+  config.probe_successes = 2;
+  config.probe_deadline = 1s;
+  config.max_half_open = 5s;
+  config.ramp.reset();
+  return config;
+}
+
+// One process: its breaker, and the way to the store.
+class Worker final : guard::StoreLine, store::redis::ClientEvents {
+ public:
+  Worker(SimLoop& loop, SimRedis& server, std::uint64_t seed)
+      : loop_(loop),
+        clock_(loop),
+        wire_(loop, server, link),
+        client_({.session = {.hang_after = 200ms, .random_seed = seed},
+                 .backoff = 50ms,
+                 .max_backoff = 500ms,
+                 .credentials = {},
+                 .random_seed = seed},
+                store::redis::KeySpace::make("weir", "weir").value(), wire_, clock_, *this),
+        desk_(*this, store::redis::KeySpace::make("weir", "weir").value(), clock_, 20ms, seed,
+              [this](MonoTime when) { wake_at(when); }),
+        breaker(Breaker::make("upstream", numbers(), {.clock = &clock_, .seed = seed}).value()) {
+    client_.start();
+    desk_.watch({breaker});
+  }
+  ~Worker() override {
+    desk_.close();
+    alive_.reset();
+    client_.stop();
+  }
+
+  SimLink link;
+
+ private:
+  bool up(std::uint16_t) const override { return client_.ready(); }
+  bool answering(std::uint16_t) const noexcept override { return client_.ready(); }
+  void call(std::uint16_t, store::redis::StoreCall call, Nanos within,
+            store::redis::CallHandler handler) override {
+    client_.call(std::move(call), within, std::move(handler));
+  }
+  void post(std::function<void()> what) override {
+    loop_.after(0ns, [alive = std::weak_ptr(alive_), what = std::move(what)] {
+      if (!alive.expired()) what();
+    });
+  }
+  bool in_loop() const noexcept override { return true; }
+  void wake_at(MonoTime when) {
+    loop_.at(when, [this, alive = std::weak_ptr(alive_), number = ++wake_] {
+      if (!alive.expired() && number == wake_) desk_.on_wake();
+    });
+  }
+  void changed() {
+    post([this] { desk_.line_changed(); });
+  }
+  void on_vote(const store::redis::Vote&) override {}
+  void on_late(const store::redis::LateReply&) override {}
+  void on_unknown(std::uint64_t) override {}
+  void on_report(const store::redis::StoreReport&) override {}
+  void on_connected() override { changed(); }
+  void on_disconnected(const store::redis::ErrorRow&, std::string_view) override { changed(); }
+
+  SimLoop& loop_;
+  testing::SimClock clock_;
+  SimWire wire_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  std::uint64_t wake_ = 0;
+  store::redis::RedisClient client_;
+  guard::CircuitDesk desk_;
+
+ public:
+  Breaker breaker;
+};
+
+// The dependency, and everybody who calls it.
+class Fleet {
+ public:
+  explicit Fleet(std::size_t count, std::uint64_t seed) : random(seed), server(loop, seed) {
+    for (std::size_t i = 0; i < count; ++i)
+      workers.push_back(std::make_unique<Worker>(loop, server, random.next()));
+    for (std::size_t i = 0; i < count; ++i)
+      loop.after(random.between(0ns, kBetween), [this, i] { call(i); });
+    loop.run_for(500ms);
+  }
+
+  // Each worker's callers ask fifty times a second.
+  static constexpr Nanos kBetween = 20ms;
+
+  void call(std::size_t i) {
+    loop.after(random.between(kBetween * 3 / 4, kBetween * 5 / 4), [this, i] { call(i); });
+    Worker* const worker = workers[i].get();
+    if (worker == nullptr) return;
+    worker->breaker.admit_async([this, i, worker](Admission admission) {
+      if (!admission || workers[i].get() != worker) return;
+      arrive(i, std::make_shared<Permit>(std::move(admission.permit())));
+    });
+  }
+
+  void arrive(std::size_t i, const std::shared_ptr<Permit>& permit) {
+    ++calls;
+    if (permit->is_probe()) {
+      ++probes;
+      most_probes = std::max(most_probes, ++probes_out);
+    }
+    const bool fails = down || (bad_for && *bad_for == i);
+    Nanos took = random.between(1ms, 10ms);
+    // A call that hangs answers long after its round.
+    if (permit->is_probe() && random.percent(late_percent)) took = 3s;
+    const bool probe = permit->is_probe();
+    loop.after(took, [this, i, permit, fails, probe, of = workers[i].get()] {
+      if (probe) --probes_out;
+      if (workers[i].get() != of) return;  // it crashed with it
+      permit->report(fails ? Outcome::failure : Outcome::ok);
+    });
+    if (probe && random.percent(crash_percent)) crash(i);
+  }
+
+  // Gone with everything that it held; another takes its place in a while.
+  void crash(std::size_t i) {
+    loop.after(0ns, [this, i] {
+      if (workers[i] == nullptr) return;
+      ++crashes;
+      server.reset(workers[i]->link);
+      workers[i].reset();
+      loop.after(2s,
+                 [this, i] { workers[i] = std::make_unique<Worker>(loop, server, random.next()); });
+    });
+  }
+
+  std::size_t in(BreakerState state) const {
+    return static_cast<std::size_t>(std::count_if(
+        workers.begin(), workers.end(),
+        [&](const auto& worker) { return worker != nullptr && worker->breaker.state() == state; }));
+  }
+  bool all(BreakerState state) const { return in(state) == workers.size(); }
+  // Runs until then, at most so long; how long it took.
+  std::optional<Nanos> until(const std::function<bool()>& done, Nanos most) {
+    const MonoTime begun = loop.mono();
+    while (!done()) {
+      if (loop.mono() - begun > most) return std::nullopt;
+      loop.run_for(5ms);
+    }
+    return loop.mono() - begun;
+  }
+  void cut(std::size_t i) { workers[i]->link.cut_up = workers[i]->link.cut_down = true; }
+  void mend(std::size_t i) {
+    if (workers[i] == nullptr) return;
+    workers[i]->link.cut_up = workers[i]->link.cut_down = false;
+    server.mended(workers[i]->link);
+  }
+
+  SimLoop loop;
+  SimRandom random;
+  SimRedis server;
+  std::vector<std::unique_ptr<Worker>> workers;
+  bool down = false;
+  std::optional<std::size_t> bad_for;
+  std::uint64_t crash_percent = 0;
+  std::uint64_t late_percent = 0;
+  std::uint64_t calls = 0;
+  std::uint64_t probes = 0;
+  int probes_out = 0;
+  int most_probes = 0;
+  std::uint64_t crashes = 0;
+};
+
+constexpr std::size_t kWorkers = 100;
+
+TEST(SharedBreakerOfAHundred, OpensForAllOnceEnoughSayThatItFails) {
+  Fleet fleet(kWorkers, 1);
+  fleet.loop.run_for(3s);
+  ASSERT_TRUE(fleet.all(BreakerState::closed));
+  fleet.down = true;
+  const auto first = fleet.until([&] { return fleet.in(BreakerState::open) >= 30; }, 10s);
+  ASSERT_TRUE(first);
+  const auto rest = fleet.until([&] { return fleet.all(BreakerState::open); }, 1s);
+  ASSERT_TRUE(rest);
+  EXPECT_LE(*rest, Nanos(200ms)) << "from the quorum to the last";
+}
+
+TEST(SharedBreakerOfAHundred, OneThatCannotReachTheDependencyOpensForNobodyElse) {
+  Fleet fleet(kWorkers, 2);
+  fleet.loop.run_for(3s);
+  fleet.bad_for = 7;
+  ASSERT_TRUE(
+      fleet.until([&] { return fleet.workers[7]->breaker.state() == BreakerState::open; }, 10s));
+  for (int i = 0; i < 100; ++i) {
+    fleet.loop.run_for(100ms);
+    EXPECT_GE(fleet.in(BreakerState::closed), kWorkers - 1);
+  }
+  fleet.bad_for.reset();
+  EXPECT_TRUE(fleet.until([&] { return fleet.all(BreakerState::closed); }, 30s));
+}
+
+TEST(SharedBreakerOfAHundred, AHerdSendsNoMoreProbesThanOneWorkerMay) {
+  Fleet fleet(kWorkers, 3);
+  fleet.loop.run_for(3s);
+  fleet.down = true;
+  ASSERT_TRUE(fleet.until([&] { return fleet.all(BreakerState::open); }, 10s));
+  fleet.loop.run_for(500ms);
+  fleet.probes = fleet.calls = 0;
+  fleet.most_probes = 0;
+  // Waits of 1, 2, 4, 8, 8 s: five rounds of at most three calls, whoever asks.
+  fleet.loop.run_for(24s);
+  EXPECT_GE(fleet.probes, 6U);
+  EXPECT_LE(fleet.probes, 3U * 8U);
+  EXPECT_EQ(fleet.calls, fleet.probes) << "and no other call goes";
+  EXPECT_LE(fleet.most_probes, 2);
+  fleet.down = false;
+  EXPECT_TRUE(fleet.until([&] { return fleet.all(BreakerState::closed); }, 15s));
+}
+
+TEST(SharedBreakerOfAHundred, CostsTheStoreLittleWhileNothingChanges) {
+  Fleet fleet(kWorkers, 4);
+  fleet.loop.run_for(10s);
+  ASSERT_TRUE(fleet.all(BreakerState::closed));
+  std::uint64_t looks = 0;
+  std::uint64_t scripts = 0;
+  fleet.server.on_command = [&](const std::vector<std::string>& command) {
+    ++(command[0] == "GET" ? looks : scripts);
+  };
+  const std::uint64_t before = fleet.calls;
+  fleet.loop.run_for(20s);
+  const std::uint64_t calls = fleet.calls - before;
+  fleet.server.on_command = nullptr;
+  EXPECT_GT(calls, 90'000U);
+  EXPECT_LE(looks, kWorkers * 20U * 13U);
+  // A reading in 2 s and a vote in about 6 s of each.
+  EXPECT_LE(scripts, kWorkers * 20U);
+}
+
+// Whatever goes wrong, it keeps its bound while it lasts, and ends closed when all is well.
+class SharedBreakerFaults : public ::testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(SharedBreakerFaults, AreSurvived) {
+  const std::uint64_t seed = GetParam();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Fleet fleet(kWorkers, seed);
+  fleet.crash_percent = 20;
+  fleet.late_percent = 20;
+  fleet.loop.run_for(3s);
+  for (int round = 0; round < 12; ++round) {
+    fleet.down = fleet.random.percent(60);
+    switch (fleet.random.below(5)) {
+      case 0: {  // some are cut off, and come back
+        std::vector<std::size_t> some;
+        for (std::size_t i = 0; i < kWorkers; ++i)
+          if (fleet.workers[i] != nullptr && fleet.random.percent(30)) some.push_back(i);
+        for (const std::size_t i : some) fleet.cut(i);
+        fleet.loop.run_for(fleet.random.between(100ms, 3s));
+        for (const std::size_t i : some) fleet.mend(i);
+        break;
+      }
+      case 1:  // the record is lost
+        fleet.server.redis().execute({"DEL", kRecord});
+        break;
+      case 2:  // the server dies, and comes back with nothing, or with what it had a while ago
+      {
+        const auto had = fleet.server.redis().keys();
+        fleet.loop.run_for(fleet.random.between(0ns, 1s));
+        fleet.server.stop();
+        fleet.loop.run_for(fleet.random.between(100ms, 2s));
+        fleet.server.start_with(fleet.random.percent(50) ? had : testing::LuaRedis::Keys{});
+        break;
+      }
+      case 3:  // it hangs
+        fleet.server.hang();
+        fleet.loop.run_for(fleet.random.between(100ms, 2s));
+        fleet.server.go_on();
+        break;
+      default:
+        break;
+    }
+    fleet.loop.run_for(fleet.random.between(500ms, 3s));
+  }
+  for (std::size_t i = 0; i < kWorkers; ++i) fleet.mend(i);
+  fleet.crash_percent = fleet.late_percent = 0;
+
+  // With the store there, and nothing else wrong, what holds is the fleet's.
+  fleet.down = true;
+  fleet.loop.run_for(12s);
+  EXPECT_TRUE(fleet.until([&] { return fleet.in(BreakerState::closed) == 0; }, 20s))
+      << fleet.in(BreakerState::closed) << " are still closed";
+  fleet.loop.run_for(3s);
+  fleet.probes = fleet.calls = 0;
+  fleet.loop.run_for(10s);
+  EXPECT_LE(fleet.probes, 3U * 12U);
+  EXPECT_EQ(fleet.calls, fleet.probes);
+  fleet.down = false;
+  EXPECT_TRUE(fleet.until([&] { return fleet.all(BreakerState::closed); }, 40s))
+      << fleet.in(BreakerState::closed) << " are closed";
+  const std::uint64_t before = fleet.calls;
+  fleet.loop.run_for(1s);
+  EXPECT_GT(fleet.calls - before, kWorkers * 35U) << "and everything goes";
+  RecordProperty("crashes", std::to_string(fleet.crashes));
+}
+
+// WEIR_SIM_SEED=N runs that seed alone.
+std::vector<std::uint64_t> seeds() {
+  if (const char* one = std::getenv("WEIR_SIM_SEED")) return {std::strtoull(one, nullptr, 10)};
+  return {11, 12, 13, 14};
+}
+INSTANTIATE_TEST_SUITE_P(Drawn, SharedBreakerFaults, ::testing::ValuesIn(seeds()));
+
+TEST(SharedBreakerOfAHundred, TheHarnessSeesProbesThatTheStoreDidNotGive) {
+  // The canary: with the store gone each worker probes by itself, and the count says so.
+  Fleet fleet(kWorkers, 5);
+  fleet.loop.run_for(3s);
+  fleet.down = true;
+  ASSERT_TRUE(fleet.until([&] { return fleet.all(BreakerState::open); }, 10s));
+  fleet.server.stop();
+  fleet.probes = 0;
+  fleet.loop.run_for(3s);
+  EXPECT_GT(fleet.probes, kWorkers);
+  EXPECT_GT(fleet.most_probes, 2);
+}
+
+}  // namespace
+}  // namespace weir::sim
