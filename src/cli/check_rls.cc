@@ -1,8 +1,8 @@
 #include "cli/check_rls.h"
 
 #include <optional>
-#include <string_view>
 
+#include "cli/descriptor_words.h"
 #include "cli/number.h"
 #include "drill/load/rls_ask.h"
 #include "drill/load/rls_load.h"
@@ -12,21 +12,6 @@ namespace {
 
 constexpr Nanos kPatience{std::chrono::seconds(5)};
 constexpr std::uint64_t kMostHits = 0xffff'ffff;
-
-using Entries = std::vector<std::pair<std::string, std::string>>;
-
-// Reads "k=v,k=v". Absent where a part is no k=v.
-std::optional<Entries> read_descriptor(std::string_view word) {
-  Entries entries;
-  while (!word.empty()) {
-    const std::string_view part = word.substr(0, word.find(','));
-    word.remove_prefix(std::min(word.size(), part.size() + 1));
-    const std::size_t equals = part.find('=');
-    if (equals == std::string_view::npos || equals == 0) return std::nullopt;
-    entries.emplace_back(part.substr(0, equals), part.substr(equals + 1));
-  }
-  return entries;
-}
 
 ExitCode say(Environment& environment, const CheckCommand& command, const drill::OneCall& call,
              const drill::DescriptorTexts& descriptors) {

@@ -5,6 +5,7 @@
 
 #include "cli/bench.h"
 #include "cli/check.h"
+#include "cli/compare.h"
 #include "cli/completion.h"
 #include "cli/drill.h"
 #include "cli/explain.h"
@@ -20,6 +21,7 @@ namespace {
 // Everything that the words may set, and the parser that sets it.
 struct CommandLine {
   CheckCommand check;
+  CompareCommand compare;
   ExplainCommand explain;
   LintCommand lint;
   ServeCommand serve;
@@ -34,6 +36,7 @@ struct CommandLine {
   CLI::App app{"Decides allow or deny for requests, and what happens when it cannot count.",
                "weir"};
   CLI::App* check_verb = nullptr;
+  CLI::App* compare_verb = nullptr;
   CLI::App* explain_verb = nullptr;
   CLI::App* lint_verb = nullptr;
   CLI::App* serve_verb = nullptr;
@@ -49,6 +52,7 @@ struct CommandLine {
 
  private:
   void add_check();
+  void add_compare();
   void add_explain();
   void add_lint();
   void add_serve();
@@ -89,6 +93,32 @@ void CommandLine::add_check() {
           "Ask the rate limit service there: check --rls ADDR DOMAIN KEY=VALUE,KEY=VALUE …")
       ->type_name("ADDR");
   check_verb->add_flag("--json", check.json, "One JSON object a line");
+}
+
+void CommandLine::add_compare() {
+  compare_verb = verb(app, "compare", "Ask two rate limit services the same, and say what differs");
+  compare_verb
+      ->add_option("POLICY", compare.policy,
+                   "Policy file, or a directory: a request is made for every limit of its domains")
+      ->type_name("");
+  compare_verb
+      ->add_option("--rls", compare.services,
+                   "The old service, then the new one; 127.0.0.1:8081 where one is given")
+      ->type_name("ADDR")
+      ->allow_extra_args(false);
+  compare_verb
+      ->add_option("--request", compare.requests,
+                   "Ask this instead, as in 'shop user=ada path=/x,remote_address=192.0.2.7'")
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
+  compare_verb->add_option("--requests", compare.file, "Ask what this file has, one request a line")
+      ->type_name("FILE");
+  compare_verb
+      ->add_option("--hits", compare.hits, "Units to take of each service; 0 only looks; 0 else")
+      ->type_name("N");
+  compare_verb->add_flag("--one-budget", compare.one_budget,
+                         "Both count on one store: the second is to have so many fewer left");
+  compare_verb->add_flag("--json", compare.json, "One JSON object a line, one a request");
 }
 
 void CommandLine::add_explain() {
@@ -307,6 +337,7 @@ CommandLine::CommandLine() {
   app.add_flag("--version", version, "Say which version this is");
   app.add_flag("--json", json, "With --version: as JSON");
   add_check();
+  add_compare();
   add_explain();
   add_lint();
   add_serve();
@@ -345,6 +376,7 @@ ExitCode dispatch(Environment& environment, CommandLine& line) {
     return ExitCode::as_asked;
   }
   if (*line.check_verb) return check(environment, line.check);
+  if (*line.compare_verb) return compare(environment, line.compare);
   if (*line.explain_verb) return explain(environment, line.explain);
   if (*line.lint_verb) return lint(environment, line.lint);
   if (*line.serve_verb) return serve(environment, line.serve);

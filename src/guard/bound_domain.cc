@@ -66,7 +66,11 @@ BoundDomains::BoundDomains(const policy::Model& model, NamePool& names, render::
         .metrics = metrics.route_slot(domain.name),
         .brought = {.path = names.keep(domain.name),
                     .scope = &root,
-                    .ceiling = root.ceiling ? ceilings.of(ceiling_name(domain, 0)) : nullptr}};
+                    .ceiling = root.ceiling ? ceilings.of(ceiling_name(domain, 0)) : nullptr},
+        .envoyproxy_prefix = {}};
+    if (model.rls.envoyproxy_prefix) {
+      bound.envoyproxy_prefix = names.keep(*model.rls.envoyproxy_prefix);
+    }
     bound.limits.reserve(domain.limits.size());
     for (const policy::DescriptorLimit& limit : domain.limits) {
       bound.limits.push_back(bind(limit, domain, names, ceilings));

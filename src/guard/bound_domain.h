@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,6 +50,8 @@ struct BoundDomain {
   std::vector<BoundLimit> limits;          // in the places of Domain::limits
   render::Metrics::RouteSlot metrics = 0;  // a domain counts as a route does
   BoundLimit brought;  // stands for limits that requests bring: the root's scope
+  // Counters are kept as envoyproxy/ratelimit keeps them, under names that begin so.
+  std::optional<std::string_view> envoyproxy_prefix;
 };
 
 // The domains of a policy in force.

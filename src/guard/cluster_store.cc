@@ -122,7 +122,7 @@ class ClusterStore final : public SharedStore, private StoreLine {
     Slots slots{};
     const std::size_t count = slots_of(ask.request, slots);
     ShardDriver& first = shards_.owner(slots[0]);
-    if (one_slot(slots, count) || blocked(ask.request)) {
+    if (one_slot(ask.request, slots) || blocked(ask.request)) {
       if (!first.begin(ask)) return;
       if (!queue({&ask, &first, nullptr})) first.decide_without(ask);
       return;
@@ -137,7 +137,7 @@ class ClusterStore final : public SharedStore, private StoreLine {
                                std::span<store::Finding> findings) noexcept override {
     Slots slots{};
     const std::size_t count = slots_of(request, slots);
-    if (one_slot(slots, count)) return shards_.owner(slots[0]).without(request, findings);
+    if (one_slot(request, slots)) return shards_.owner(slots[0]).without(request, findings);
     return split_without(request, std::span(slots.data(), count), shards_, findings);
   }
 
@@ -239,11 +239,18 @@ class ClusterStore final : public SharedStore, private StoreLine {
 
   std::size_t slots_of(const ladder::LadderRequest& request, Slots& slots) const noexcept {
     for (std::size_t i = 0; i < request.counters.size(); ++i) {
-      slots[i] = keys_.slot(request.counters[i].key);
+      const store::Counter& counter = request.counters[i];
+      slots[i] = counter.kept == store::Kept::weir
+                     ? keys_.slot(counter.key)
+                     : redis::KeySpace::envoyproxy_slot(
+                           counter.key, limit::window_at(*counter.numbers, moment().store));
     }
     return request.counters.size();
   }
-  static bool one_slot(const Slots& slots, std::size_t count) noexcept {
+  // Whether one call can decide it.
+  static bool one_slot(const ladder::LadderRequest& request, const Slots& slots) noexcept {
+    const std::size_t count = request.counters.size();
+    if (count > 1 && request.counters.front().kept != store::Kept::weir) return false;
     return std::all_of(slots.begin(), slots.begin() + static_cast<std::ptrdiff_t>(count),
                        [&](std::uint16_t slot) { return slot == slots[0]; });
   }

@@ -15,8 +15,8 @@ namespace {
 constexpr Nanos kSameTime = std::chrono::milliseconds(1);
 
 bool coalesces(const store::Counter& counter) noexcept {
-  return counter.op == store::Op::take && !counter.shadow && counter.cost > 0 &&
-         counter.cost <= UINT32_MAX / kMostCoalesced &&
+  return counter.op == store::Op::take && counter.kept == store::Kept::weir && !counter.shadow &&
+         counter.cost > 0 && counter.cost <= UINT32_MAX / kMostCoalesced &&
          counter.numbers->algorithm != Algorithm::sliding_log;
 }
 

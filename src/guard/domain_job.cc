@@ -33,7 +33,9 @@ void DomainJob::settle(const DomainPlan& plan, RateLimitAnswer& answer,
 void DomainJob::afterwards(const DomainPlan& plan, std::span<const store::Finding> findings,
                            Afterwards& out) const {
   const auto counters = plan.counters();
-  out.count = 0;
+  out.count = out.refunds = 0;
+  // envoyproxy/ratelimit has added all of it already, and gives nothing back.
+  if (model_.rls.envoyproxy_prefix) return;
   for (std::size_t i = 0; i < counters.size(); ++i) {
     if (!findings[i].charged) continue;
     store::Counter& back = out.counters[out.count];

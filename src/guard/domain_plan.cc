@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "policy/envoy/counter_name.h"
 #include "policy/key.h"
 #include "policy/period.h"
 #include "weir/guard.h"
@@ -83,6 +84,12 @@ std::uint64_t sum(std::uint64_t a, std::uint64_t b) noexcept {
              : a + b;
 }
 
+constexpr std::size_t kIdentityBytes = 8;
+
+store::Kept kept_in(const BoundDomain& domain) noexcept {
+  return domain.envoyproxy_prefix ? store::Kept::envoyproxy : store::Kept::weir;
+}
+
 bool is_late(const AskedDescriptor& descriptor) noexcept {
   return descriptor.hits.value_or(0) > 1;
 }
@@ -101,14 +108,42 @@ bool DomainPlan::make(const RateLimitAsk& ask, const BoundDomain& domain, std::u
   if (!within_bounds(ask)) return false;
   find_limits(ask, domain);
   put_out_of_force();
-  keys_.resize(std::min(met_.size(), store::kMaxCounters) * policy::KeyWriter::kMaxKeyBytes);
+  keys_.resize(room_for_keys(ask, domain));
   for (std::size_t i = 0; i < met_.size(); ++i) {
     Met& met = met_[i];
     const bool fits = met.brought ? add_brought(met, ask.descriptors[i], ask, domain)
-                                  : add_configured(met, ask.descriptors[i], ask);
+                                  : add_configured(met, ask.descriptors[i], ask, domain);
     if (!fits) return false;
   }
   return true;
+}
+
+std::size_t DomainPlan::room_for_keys(const RateLimitAsk& ask, const BoundDomain& domain) const {
+  if (!domain.envoyproxy_prefix) {
+    return std::min(met_.size(), store::kMaxCounters) * policy::KeyWriter::kMaxKeyBytes;
+  }
+  std::size_t size = 0;
+  for (std::size_t i = 0; i < met_.size(); ++i) {
+    if (!met_[i].brought && met_[i].limit == nullptr) continue;
+    size += kIdentityBytes + name_size(met_[i], ask.descriptors[i], domain);
+  }
+  return size;
+}
+
+std::size_t DomainPlan::name_size(const Met& met, const AskedDescriptor& descriptor,
+                                  const BoundDomain& domain) {
+  return policy::counter_name_size(*domain.envoyproxy_prefix, domain.name, descriptor.entries,
+                                   met.brought ? nullptr : met.limit->limit);
+}
+
+// The identity, and the other server's name behind it.
+std::string_view DomainPlan::write_name(const Met& met, const AskedDescriptor& descriptor,
+                                        const BoundDomain& domain, std::uint64_t identity) {
+  char* const at = keys_.data() + keys_used_;
+  (void)policy::KeyWriter(at, identity);
+  policy::write_counter_name(*domain.envoyproxy_prefix, domain.name, descriptor.entries,
+                             met.brought ? nullptr : met.limit->limit, at + kIdentityBytes);
+  return {at, kIdentityBytes + name_size(met, descriptor, domain)};
 }
 
 void DomainPlan::find_limits(const RateLimitAsk& ask, const BoundDomain& domain) {
@@ -137,23 +172,31 @@ void DomainPlan::put_out_of_force() noexcept {
 }
 
 bool DomainPlan::add_configured(Met& met, const AskedDescriptor& descriptor,
-                                const RateLimitAsk& ask) {
+                                const RateLimitAsk& ask, const BoundDomain& domain) {
   if (met.limit == nullptr || met.replaced || met.limit->rule == nullptr) return true;
   if (count_ == store::kMaxCounters) return false;
   const policy::DescriptorLimit& limit = *met.limit->limit;
-  policy::KeyWriter key(keys_.data() + keys_used_, met.limit->rule->identity);
-  for (std::size_t level = 0; level < limit.levels.size(); ++level) {
-    // Values that share a counter stand in the identity, by their pattern.
-    if (!limit.levels[level].shares) key.value(descriptor.entries[level].value, *digester_);
+  const std::uint64_t identity = met.limit->rule->identity;
+  std::string_view key;
+  if (domain.envoyproxy_prefix) {
+    key = write_name(met, descriptor, domain, identity);
+  } else {
+    policy::KeyWriter writer(keys_.data() + keys_used_, identity);
+    for (std::size_t level = 0; level < limit.levels.size(); ++level) {
+      // Values that share a counter stand in the identity, by their pattern.
+      if (!limit.levels[level].shares) writer.value(descriptor.entries[level].value, *digester_);
+    }
+    key = writer.view();
   }
   return add(
       met,
       {.numbers = &met.limit->rule->numbers,
        .rule = met.limit->path,
-       .identity = met.limit->rule->identity,
-       .key = key.view(),
+       .identity = identity,
+       .key = key,
        .cost = hits_of(descriptor, ask),
-       .shadow = limit.shadow || limit.quota},
+       .shadow = limit.shadow || limit.quota,
+       .kept = kept_in(domain)},
       {.limit = met.limit, .quota = limit.quota && !limit.shadow, .late = is_late(descriptor)});
 }
 
@@ -167,16 +210,23 @@ bool DomainPlan::add_brought(Met& met, const AskedDescriptor& descriptor, const 
   if (!numbers) return false;
   brought_numbers_[count_] = *numbers;
   const std::uint64_t identity = domain.domain->override_identity(period_unit(met.brought->unit));
-  entries_.clear();
-  for (const DescriptorEntry& entry : descriptor.entries) append_entry(entries_, entry);
-  policy::KeyWriter key(keys_.data() + keys_used_, identity);
-  key.value(entries_, *digester_);
+  std::string_view key;
+  if (domain.envoyproxy_prefix) {
+    key = write_name(met, descriptor, domain, identity);
+  } else {
+    entries_.clear();
+    for (const DescriptorEntry& entry : descriptor.entries) append_entry(entries_, entry);
+    policy::KeyWriter writer(keys_.data() + keys_used_, identity);
+    writer.value(entries_, *digester_);
+    key = writer.view();
+  }
   return add(met,
              {.numbers = &brought_numbers_[count_],
               .rule = domain.name,
               .identity = identity,
-              .key = key.view(),
-              .cost = hits_of(descriptor, ask)},
+              .key = key,
+              .cost = hits_of(descriptor, ask),
+              .kept = kept_in(domain)},
              {.limit = &domain.brought, .late = is_late(descriptor)});
 }
 

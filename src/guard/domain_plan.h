@@ -63,7 +63,13 @@ class DomainPlan {
  private:
   void find_limits(const RateLimitAsk& ask, const BoundDomain& domain);
   void put_out_of_force() noexcept;
-  bool add_configured(Met& met, const AskedDescriptor& descriptor, const RateLimitAsk& ask);
+  std::size_t room_for_keys(const RateLimitAsk& ask, const BoundDomain& domain) const;
+  static std::size_t name_size(const Met& met, const AskedDescriptor& descriptor,
+                               const BoundDomain& domain);
+  std::string_view write_name(const Met& met, const AskedDescriptor& descriptor,
+                              const BoundDomain& domain, std::uint64_t identity);
+  bool add_configured(Met& met, const AskedDescriptor& descriptor, const RateLimitAsk& ask,
+                      const BoundDomain& domain);
   bool add_brought(Met& met, const AskedDescriptor& descriptor, const RateLimitAsk& ask,
                    const BoundDomain& domain);
   bool add(Met& met, const store::Counter& counter, const Asked& asked);

@@ -102,6 +102,15 @@ Result<void> check_metered(const policy::Model& model) {
   return {};
 }
 
+// Keys of another server are in a store that this one shares with it.
+Result<void> check_keys(const policy::Model& model, bool shared) {
+  if (shared || !model.rls.envoyproxy_prefix) return {};
+  return Error{
+      ErrorCode::failed_precondition,
+      "rls.keys: 'envoyproxy' needs the store that envoyproxy/ratelimit counts in; name it "
+      "as `store: redis://...`, or say `keys: weir`"};
+}
+
 bool same_store(const policy::Model& a, const policy::Model& b) {
   return a.store.url == b.store.url && a.store.prefix == b.store.prefix &&
          a.store.memory_keys == b.store.memory_keys;
@@ -113,6 +122,7 @@ Result<Guard> Guard::open(Policy policy, GuardOptions options) {
   auto stores = open_store(policy.model(), std::move(options.store));
   if (!stores) return stores.error();
   const bool shared = stores->shared;
+  if (auto fits = check_keys(policy.model(), shared); !fits) return fits.error();
   auto impl = std::make_unique<Impl>(std::move(policy), options, std::move(*stores));
   if (options.role == FleetRole::worker) {
     if (auto opened = impl->open_journal(); !opened) return opened.error();
@@ -456,6 +466,7 @@ Result<void> Guard::Impl::reload(Policy policy) {
                  "restart to move"};
   }
   if (auto fits = check_metered(policy.model()); !fits) return fits;
+  if (auto fits = check_keys(policy.model(), shared_ != nullptr); !fits) return fits;
   if (!same_journal(current_.read()->model(), policy.model())) {
     return Error{ErrorCode::failed_precondition,
                  "journal: a reload cannot move or change it; restart to do so"};

@@ -292,7 +292,7 @@ void ShardDriver::bring_known(Flight& flight, std::span<const store::Counter> co
   flight.known.assign(counters.size(), std::nullopt);
   for (std::size_t i = 0; i < counters.size(); ++i) {
     // A reset is to forget, and what a refund gives back is in what it asks.
-    if (counters[i].op != store::Op::take) continue;
+    if (counters[i].op != store::Op::take || counters[i].kept != store::Kept::weir) continue;
     const auto state = ladder_.known().before_loss(counters[i], now.store);
     if (!state) continue;
     flight.brings = true;
@@ -306,6 +306,8 @@ void ShardDriver::tell_owed(Flight& flight, std::span<const store::Counter> coun
   flight.owed.assign(counters.size(), std::nullopt);
   flight.told.resize(counters.size());
   for (std::size_t i = 0; i < counters.size(); ++i) {
+    // Who else counts there keeps no record that would tell a second telling from the first.
+    if (counters[i].kept != store::Kept::weir) continue;
     const std::optional<ladder::OwedUnits> owed = ladder_.known().tell(counters[i], now.store);
     if (!owed) continue;
     flight.tells = true;

@@ -96,12 +96,19 @@ void JoinedVerdict::add(const LadderVerdict& part) noexcept {
   joined_->unenforced = unenforced;
 }
 
+// What is kept as envoyproxy/ratelimit keeps it lies in another slot with each window: whoever goes
+// together now is parted in the next.
+bool SplitAsk::goes_with(const Part& part, const Counter& counter, std::uint16_t slot) noexcept {
+  return part.slot == slot && counter.kept == store::Kept::weir;
+}
+
 SplitAsk::SplitAsk(SharedAsk& whole, std::span<const std::uint16_t> slots, SlotOwners& owners)
     : whole_(whole), owners_(owners) {
   const std::span<const Counter> counters = whole.request.counters;
   for (std::size_t i = 0; i < counters.size(); ++i) {
-    auto found = std::find_if(parts_.begin(), parts_.end(),
-                              [&](const auto& part) { return part->slot == slots[i]; });
+    auto found = std::find_if(parts_.begin(), parts_.end(), [&](const auto& part) {
+      return goes_with(*part, counters[i], slots[i]);
+    });
     if (found == parts_.end()) {
       parts_.push_back(std::make_unique<Part>());
       found = parts_.end() - 1;

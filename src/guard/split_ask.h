@@ -83,6 +83,8 @@ class SplitAsk {
     Instant now{};
   };
 
+  static bool goes_with(const Part& part, const store::Counter& counter,
+                        std::uint16_t slot) noexcept;
   void part_decided() noexcept;
   void finish_if_decided() noexcept;
   void finish() noexcept;

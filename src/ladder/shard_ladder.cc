@@ -58,6 +58,11 @@ ShardLadder::Begin ShardLadder::begin(const LadderRequest& request, const Moment
   if (!admitted) return Begin::away;
   // What is over its limit now may have been admitted before, which the marks say.
   if (request.marks > 0) return Begin::ask;
+  // Who else counts there adds what it denies, too, and so does this one.
+  if (std::any_of(request.counters.begin(), request.counters.end(),
+                  [](const Counter& c) { return c.kept != store::Kept::weir; })) {
+    return Begin::ask;
+  }
   return deny_by_known(request, now, kKnownDenialAge, findings, verdict) ? Begin::decided
                                                                          : Begin::ask;
 }

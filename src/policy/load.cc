@@ -7,6 +7,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "policy/envoy/counter_name.h"
 #include "policy/envoy/read_domain.h"
 #include "policy/fault_list.h"
 #include "policy/match.h"
@@ -86,6 +87,7 @@ class Loader {
     for (const Domain& domain : domains_) {
       FaultList faults(domain.files.empty() ? "" : domain.files.front());
       check_domain(domain, faults);
+      if (model.rls.envoyproxy_prefix) check_kept_by_envoyproxy(domain, faults);
       keep_faults(faults);
     }
     model.domains = std::move(domains_);

@@ -70,6 +70,9 @@ struct RlsSpec {
   bool refusal_is_error = false;     // a refusal is gRPC's UNAVAILABLE, not OVER_LIMIT
   bool merge_domains = false;        // one domain may stand in several files
   bool count_denied = false;         // a denied request is charged to its descriptors all the same
+  // `keys: envoyproxy`: counters stand under the names that envoyproxy/ratelimit gives them, behind
+  // this prefix, and count as it does. Absent: under Weir's own.
+  std::optional<std::string> envoyproxy_prefix;
 };
 
 // `journal:`: where the usage of metered rules is recorded, on its way to the ledger.

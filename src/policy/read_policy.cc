@@ -20,6 +20,8 @@
 namespace weir::policy {
 namespace {
 
+constexpr std::size_t kMaxKeyPrefix = 256;
+
 void read_inputs(FaultList& faults, const Value& at, Model& model) {
   for (const Value& item : read_list(faults, at, kMaxInputs, Lone::refused)) {
     const auto name = read_text(faults, item);
@@ -87,10 +89,31 @@ void read_routes(FaultList& faults, const Value& at, Model& model) {
   }
 }
 
+// Whose names the counters of domains have in the store.
+void read_keys(FaultList& faults, MapReader& map, RlsSpec& out) {
+  const auto keys = map.get("keys");
+  const auto prefix = map.get("key_prefix");
+  const bool theirs =
+      keys &&
+      read_choice<bool>(faults, *keys, {{"weir", false}, {"envoyproxy", true}}).value_or(false);
+  if (theirs) out.envoyproxy_prefix = "";
+  if (!prefix) return;
+  if (!theirs) {
+    faults.add_silent(*prefix->node, prefix->path, "is of no use without keys: envoyproxy",
+                      "keys: envoyproxy beside it; `store.prefix` begins Weir's own keys");
+    return;
+  }
+  out.envoyproxy_prefix = read_text(faults, *prefix).value_or("");
+  if (out.envoyproxy_prefix->size() > kMaxKeyPrefix)
+    faults.add(*prefix->node, prefix->path, "is too long",
+               "at most " + std::to_string(kMaxKeyPrefix) + " bytes, as CACHE_KEY_PREFIX there");
+}
+
 RlsSpec read_rls(FaultList& faults, const Value& at) {
   RlsSpec out;
-  MapReader map(faults, at, "rls",
-                {"config", "protects", "rls_refusal", "merge_domains", "count_denied"});
+  MapReader map(
+      faults, at, "rls",
+      {"config", "protects", "rls_refusal", "merge_domains", "count_denied", "keys", "key_prefix"});
   if (const auto value = map.get("config")) out.config = read_text(faults, *value).value_or("");
   if (const auto value = map.get("protects"))
     out.protects = read_choice<Protects>(faults, *value,
@@ -107,6 +130,7 @@ RlsSpec read_rls(FaultList& faults, const Value& at) {
     out.merge_domains = read_bool(faults, *value).value_or(false);
   if (const auto value = map.get("count_denied"))
     out.count_denied = read_bool(faults, *value).value_or(false);
+  read_keys(faults, map, out);
   return out;
 }
 

@@ -20,6 +20,15 @@ enum class Op : std::uint8_t {
   reset,   // forgets the counter
 };
 
+// Whose names and values a counter has in a shared store.
+enum class Kept : std::uint8_t {
+  weir,
+  // envoyproxy/ratelimit's, so that both count on one budget: a fixed window to which every ask is
+  // added, also one that is denied. `key` is then the identity and that server's own name for the
+  // counter, without the window. Takes alone, and what is charged is never given back.
+  envoyproxy,
+};
+
 // One counter that an ask is about. A plain view: everything it points to outlives the ask.
 struct Counter {
   const limit::Numbers* numbers = nullptr;
@@ -31,6 +40,7 @@ struct Counter {
   std::uint64_t cost = 1;
   Op op = Op::take;
   bool shadow = false;  // charged where it fits, but never denies the others
+  Kept kept = Kept::weir;
   // The policy load that `numbers` come from, counted from 1. Where a counter was kept under other
   // numbers, the newer load's hold: an ask of an older load is answered under them.
   std::uint32_t generation = 0;

@@ -89,11 +89,11 @@ int overall_code_of(std::string_view framed_response) {
   return response.overall_code();
 }
 
-std::string rls_request(const std::string& domain, const DescriptorTexts& descriptors,
-                        std::uint32_t hits) {
+namespace {
+
+RateLimitRequest request_of(const std::string& domain, const DescriptorTexts& descriptors) {
   RateLimitRequest request;
   request.set_domain(domain);
-  request.set_hits_addend(hits);
   for (const auto& entries : descriptors) {
     auto& descriptor = *request.add_descriptors();
     for (const auto& [key, value] : entries) {
@@ -102,7 +102,47 @@ std::string rls_request(const std::string& domain, const DescriptorTexts& descri
       entry.set_value(value);
     }
   }
+  return request;
+}
+
+}  // namespace
+
+std::string rls_request(const std::string& domain, const DescriptorTexts& descriptors,
+                        std::uint32_t hits) {
+  RateLimitRequest request = request_of(domain, descriptors);
+  request.set_hits_addend(hits);
   return framed(request);
+}
+
+std::string rls_request_of_each(const std::string& domain, const DescriptorTexts& descriptors,
+                                std::uint64_t hits) {
+  RateLimitRequest request = request_of(domain, descriptors);
+  for (auto& descriptor : *request.mutable_descriptors()) {
+    descriptor.mutable_hits_addend()->set_value(hits);
+  }
+  return framed(request);
+}
+
+std::optional<RlsAnswer> rls_answer(std::string_view framed_response) {
+  RateLimitResponse response;
+  if (!read(framed_response, response)) return std::nullopt;
+  RlsAnswer answer{.overall = RateLimitResponse::Code_Name(response.overall_code()),
+                   .statuses = {}};
+  for (const auto& status : response.statuses()) {
+    RlsAnswer::Status& out = answer.statuses.emplace_back();
+    out.code = RateLimitResponse::Code_Name(status.code());
+    out.limited = status.has_current_limit();
+    if (out.limited) {
+      out.requests_per_unit = status.current_limit().requests_per_unit();
+      out.unit = RateLimitResponse::RateLimit::Unit_Name(status.current_limit().unit());
+      out.name = status.current_limit().name();
+    }
+    out.remaining = status.limit_remaining();
+    if (status.has_duration_until_reset()) {
+      out.reset_seconds = status.duration_until_reset().seconds();
+    }
+  }
+  return answer;
 }
 
 std::string rls_response_text(std::string_view framed_response, const DescriptorTexts& asked) {

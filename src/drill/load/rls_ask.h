@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -33,6 +34,26 @@ int overall_code_of(std::string_view framed);
 using DescriptorTexts = std::vector<std::vector<std::pair<std::string, std::string>>>;
 std::string rls_request(const std::string& domain, const DescriptorTexts& descriptors,
                         std::uint32_t hits);
+// The same where every descriptor says for itself how many hits it is about; 0 only looks.
+std::string rls_request_of_each(const std::string& domain, const DescriptorTexts& descriptors,
+                                std::uint64_t hits);
+
+// A RateLimitResponse, as far as two services can be compared by it. Names are protobuf's.
+struct RlsAnswer {
+  struct Status {
+    std::string code;
+    bool limited = false;  // a limit was met: the three behind it say which
+    std::uint64_t requests_per_unit = 0;
+    std::string unit;
+    std::string name;
+    std::uint64_t remaining = 0;
+    std::optional<std::int64_t> reset_seconds;
+  };
+  std::string overall;
+  std::vector<Status> statuses;
+};
+// Of a framed one; absent where it cannot be read.
+std::optional<RlsAnswer> rls_answer(std::string_view framed);
 
 // A framed RateLimitResponse for people: the overall code, then a line a descriptor. Empty where it
 // cannot be read.

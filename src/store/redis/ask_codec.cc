@@ -168,10 +168,51 @@ AskForm form_of(std::span<const Counter> counters, const AskOptions& options) {
   return one ? AskForm::brief : AskForm::plain;
 }
 
+// ---- Counters that are kept as envoyproxy/ratelimit keeps them
+// ---------------------------------------------------------
+
+// That server's own default: keys of one window do not end together.
+constexpr std::uint32_t kExpiryJitterSeconds = 300;
+// Whole numbers up to here are exact in Lua.
+constexpr std::uint64_t kMostExact = std::uint64_t{1} << 53;
+
+void append_envoyproxy_ask(std::span<const Counter> counters, const AskOptions& options,
+                           const AskTimes& times, const KeySpace& keys, bool with_text,
+                           std::string& out) {
+  thread_local std::string scratch;
+  const Instant now = options.now.value_or(times.estimate);
+  CommandWriter writer(out);
+  writer.begin(4 + 2 * counters.size());
+  writer.argument(with_text ? "EVAL" : "EVALSHA");
+  writer.argument(with_text ? kEnvoyproxyScript.text : kEnvoyproxyScript.sha);
+  writer.number(counters.size());
+  for (const Counter& counter : counters) {
+    scratch.clear();
+    keys.append_envoyproxy(counter.key, limit::window_at(*counter.numbers, now), scratch);
+    writer.argument(scratch);
+  }
+  scratch.clear();
+  append_pair(limit::instant_ns(times.not_after), scratch);
+  append_uint(kExpiryJitterSeconds, 4, scratch);
+  writer.argument(scratch);
+  for (const Counter& counter : counters) {
+    scratch.clear();
+    const limit::Window window = limit::window_at(*counter.numbers, now);
+    append_uint(static_cast<std::uint64_t>(window.start_ns / kNanosInSecond), 5, scratch);
+    append_uint(static_cast<std::uint64_t>(window.end_ns / kNanosInSecond), 5, scratch);
+    append_uint(std::min(counter.cost, kMostExact), 7, scratch);
+    writer.argument(scratch);
+  }
+}
+
 }  // namespace
 
 AskForm append_ask(std::span<const Counter> counters, const AskOptions& options,
                    const AskTimes& times, const KeySpace& keys, bool with_text, std::string& out) {
+  if (counters[0].kept == Kept::envoyproxy) {
+    append_envoyproxy_ask(counters, options, times, keys, with_text, out);
+    return AskForm::envoyproxy;
+  }
   thread_local std::string scratch;
   const AskForm form = form_of(counters, options);
   const bool brief = form == AskForm::brief;

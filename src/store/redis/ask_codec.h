@@ -17,6 +17,7 @@ enum class AskForm : std::uint8_t {
   brief,  // one gcra counter that takes, and nothing else
   plain,  // takes of gcra and fixed windows
   full,
+  envoyproxy,  // counters that are kept so: see scripts/envoyproxy.lua
 };
 
 // The times that an ask is put in.
@@ -28,7 +29,8 @@ struct AskTimes {
 // Appends the command: EVALSHA, or EVAL with the script's text. Says in which form, for the reply
 // depends on it.
 //
-// Requires:    counters.size() in [1, kMaxCounters]; no two counters of one digest.
+// Requires:    counters.size() in [1, kMaxCounters]; no two counters of one digest; all are kept
+//              alike, and those of envoyproxy's bring neither owed units nor a known state.
 AskForm append_ask(std::span<const Counter> counters, const AskOptions& options,
                    const AskTimes& times, const KeySpace& keys, bool with_text, std::string& out);
 

@@ -34,6 +34,7 @@ enum Code : std::int64_t {
   kAstray = 3,
   kPlainDenied = 4,
   kPlainAllowed = 5,
+  kCounted = 6,
 };
 
 std::optional<std::int64_t> number_in(std::string_view text) {
@@ -318,6 +319,53 @@ DecodedAsk decode_plain(const Reply& reply, std::span<const Counter> counters, I
   return decoded;
 }
 
+// What a count that holds this ask already says of it. Nothing of it is ever given back, so it does
+// not show as charged.
+void explain_count(const Counter& counter, std::int64_t count, Instant now, CounterReply& out) {
+  const Numbers& numbers = *counter.numbers;
+  const limit::Window window = limit::window_at(numbers, now);
+  const std::int64_t until_over = window.end_ns - limit::instant_ns(now);
+  const auto used = static_cast<std::uint64_t>(std::max<std::int64_t>(count, 0));
+  out.numbers = numbers;
+  out.before.time_ns = window.start_ns;
+  out.before.current = static_cast<std::uint32_t>(std::min<std::uint64_t>(used, numbers.limit));
+  out.finding = Finding{.op = counter.op};
+  Step& step = out.finding.step;
+  step.next = out.before;
+  step.remaining = numbers.limit - out.before.current;
+  step.reset_after_ns = until_over;
+  if (used <= numbers.limit) {
+    step.outcome = Outcome::allowed;
+  } else if (counter.cost > numbers.limit) {
+    step.outcome = Outcome::never_fits;
+  } else {
+    step.retry_after_ns = until_over;
+  }
+}
+
+DecodedAsk decode_counts(const Reply& reply, std::span<const Counter> counters,
+                         const AskOptions& options, Instant store_now,
+                         std::vector<CounterReply>& replies) {
+  DecodedAsk decoded;
+  if (!reply.is_flat_array(counters.size() + 4) || reply.at(3).type != ReplyType::integer) {
+    return decoded;
+  }
+  decoded.told_time = true;
+  decoded.store_now = store_now;
+  decoded.allowed = true;
+  for (std::size_t i = 0; i < counters.size(); ++i) {
+    const ReplyNode& node = reply.at(i + 4);
+    if (node.type != ReplyType::integer) return decoded;
+    explain_count(counters[i], node.integer, options.now.value_or(store_now), replies[i]);
+    // Which of them it was is not told.
+    replies[i].repaired = i == 0 && reply.at(3).integer > 0;
+    const bool fits = replies[i].finding.step.outcome == Outcome::allowed;
+    decoded.allowed = decoded.allowed && (fits || counters[i].shadow);
+  }
+  decoded.outcome = AskOutcome::decided;
+  return decoded;
+}
+
 }  // namespace
 
 DecodedAsk decode_ask(const Reply& reply, AskForm form, std::span<const Counter> counters,
@@ -343,11 +391,14 @@ DecodedAsk decode_ask(const Reply& reply, AskForm form, std::span<const Counter>
   if (!store_now) return decoded;
   if (reply.at(2).type == ReplyType::integer) {
     const std::int64_t code = reply.at(2).integer;
-    if (code == kAllowed || code == kDenied) {
+    if (form != AskForm::envoyproxy && (code == kAllowed || code == kDenied)) {
       return decode_full(reply, counters, options, *store_now, replies);
     }
     if (form == AskForm::plain && (code == kPlainAllowed || code == kPlainDenied)) {
       return decode_plain(reply, counters, *store_now, replies);
+    }
+    if (form == AskForm::envoyproxy && code == kCounted) {
+      return decode_counts(reply, counters, options, *store_now, replies);
     }
     if (reply.root().elements != 3 || (code != kLate && code != kAstray)) return decoded;
     decoded.outcome = code == kLate ? AskOutcome::late : AskOutcome::astray;

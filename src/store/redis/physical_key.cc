@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "policy/key.h"
+#include "store/redis/byte_codec.h"
 #include "store/redis/topology/key_slot.h"
 
 namespace weir::store::redis {
@@ -141,6 +142,19 @@ void KeySpace::append_record(std::string_view key, std::uint64_t worker, Instant
   append_number(worker, out);
   out += '.';
   out += std::to_string(window.time_since_epoch().count());
+}
+
+void KeySpace::append_envoyproxy(std::string_view key, const limit::Window& window,
+                                 std::string& out) {
+  out += key.substr(std::min(kIdentityBytes, key.size()));
+  out += std::to_string(window.start_ns / kNanosInSecond);
+}
+
+std::uint16_t KeySpace::envoyproxy_slot(std::string_view key, const limit::Window& window) {
+  thread_local std::string name;
+  name.clear();
+  append_envoyproxy(key, window, name);
+  return key_slot(name);
 }
 
 void KeySpace::append_meta(std::string_view shard, std::string_view name, std::string& out) const {

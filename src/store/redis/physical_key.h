@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/key_digest.h"
+#include "limit/step.h"
 #include "weir/clock.h"
 #include "weir/result.h"
 
@@ -15,6 +16,7 @@ namespace weir::store::redis {
 //   counter  prefix ":1:{" tag "}" identity *("/" value)
 //   record   counter "!" worker "." window  what a worker's owed units were applied up to
 //   meta     prefix ":1:{!" shard "}" name  the fleet's own keys
+// And those that store::Kept::envoyproxy means: name start, in whole seconds since 1970.
 //
 // docs/internals/redis-keys.md holds the whole grammar and an example with bytes.
 //
@@ -36,6 +38,11 @@ class KeySpace {
                      std::string& out) const;
   // The slot of a Redis Cluster that the counter of `key` lies in, with all its records.
   std::uint16_t slot(std::string_view key) const;
+  // The window of a counter that is kept as envoyproxy/ratelimit keeps it.
+  static void append_envoyproxy(std::string_view key, const limit::Window& window,
+                                std::string& out);
+  // The slot of it, which is another one in each window.
+  static std::uint16_t envoyproxy_slot(std::string_view key, const limit::Window& window);
   // `shard` steers all keys of one shard into one slot; empty: a single server.
   void append_meta(std::string_view shard, std::string_view name, std::string& out) const;
 

@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "limit/numbers.h"
 #include "policy/key.h"
+#include "store/redis/topology/key_slot.h"
 
 namespace weir::store::redis {
 namespace {
@@ -134,6 +136,37 @@ TEST(KeySpace, RefusesAPrefixThatCouldSteerOrHide) {
     EXPECT_EQ(made.error().code, ErrorCode::invalid_argument);
   }
   EXPECT_FALSE(KeySpace::make(std::string(65, 'a'), "").has_value());
+}
+
+// The same names that envoyproxy/ratelimit makes at 2024-05-04 12:30:15 UTC.
+TEST(KeySpace, EndsAnEnvoyproxyNameWithTheStartOfItsWindow) {
+  constexpr Instant kNow{std::chrono::seconds(1'714'825'815)};
+  const auto name = [&](Nanos length) {
+    const auto numbers = limit::Numbers::make(
+        {.algorithm = Algorithm::fixed_window, .limit = 10, .period = {.length = length}});
+    std::string out;
+    KeySpace::append_envoyproxy("12345678domain_key_value_", limit::window_at(*numbers, kNow), out);
+    return out;
+  };
+  using std::chrono::hours;
+  EXPECT_EQ(name(std::chrono::seconds(1)), "domain_key_value_1714825815");
+  EXPECT_EQ(name(std::chrono::minutes(1)), "domain_key_value_1714825800");
+  EXPECT_EQ(name(std::chrono::minutes(5)), "domain_key_value_1714825800");
+  EXPECT_EQ(name(hours(1)), "domain_key_value_1714824000");
+  EXPECT_EQ(name(hours(24)), "domain_key_value_1714780800");
+  EXPECT_EQ(name(hours(24 * 7)), "domain_key_value_1714608000") << "weeks begin on Thursdays";
+  EXPECT_EQ(name(hours(24 * 30)), "domain_key_value_1713312000");
+  EXPECT_EQ(name(hours(24 * 365)), "domain_key_value_1702944000");
+}
+
+// As Redis itself: by what stands in the first braces, or by all of it; in each window another one.
+TEST(KeySpace, KnowsTheSlotOfAnEnvoyproxyName) {
+  const auto slot = [](std::string_view key, std::int64_t start) {
+    return KeySpace::envoyproxy_slot(key, {.start_ns = start * 1'000'000'000, .end_ns = 0});
+  };
+  EXPECT_EQ(slot("12345678d_k_v_", 60), key_slot("d_k_v_60"));
+  EXPECT_NE(slot("12345678d_k_v_", 60), slot("12345678d_k_v_", 120));
+  EXPECT_EQ(slot("12345678d_k_{v}_", 60), slot("12345678d_k_{v}_", 120));
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ void RedisSession::received(std::string_view bytes, MonoTime now) {
 void RedisSession::on_reply(const Reply& reply, MonoTime now) {
   const Pending pending = pending_.front();
   pending_.pop_front();
-  if (pending.with_text && pending.kind == Kind::ask) --texts_in_flight_;
+  if (pending.with_text && pending.kind == Kind::ask) --texts_in_flight(*records_[pending.record]);
   switch (pending.kind) {
     case Kind::ask:
       on_ask_reply(pending, reply, now);
@@ -93,7 +93,7 @@ void RedisSession::closed(const ErrorRow& why, MonoTime now) {
   reader_.reset();
   output_.clear();
   new_commands_ = 0;
-  texts_in_flight_ = 0;
+  texts_in_flight_ = {};
   self_test_in_flight_ = beat_in_flight_ = false;
   const std::deque<Pending> lost = std::exchange(pending_, {});
   std::uint64_t unknown = 0;
@@ -124,6 +124,10 @@ std::uint32_t RedisSession::take_record() {
   const std::uint32_t index = free_records_.back();
   free_records_.pop_back();
   return index;
+}
+
+std::size_t& RedisSession::texts_in_flight(const AskRecord& record) {
+  return texts_in_flight_[record.form == AskForm::envoyproxy ? 1 : 0];
 }
 
 void RedisSession::free_record(std::uint32_t index) {
@@ -170,7 +174,7 @@ void RedisSession::send_ask(std::uint32_t index, bool with_text, MonoTime now) {
   }
   record.form =
       append_ask(record.counters, record.options, record.times, keys_, with_text, output_);
-  if (with_text) ++texts_in_flight_;
+  if (with_text) ++texts_in_flight(record);
   sent(Kind::ask, now, with_text, index);
 }
 
@@ -188,7 +192,7 @@ void RedisSession::on_ask_error(const Pending& pending, AskRecord& record, std::
   const ErrorRow* row = &classify_reply(text);
   if (row->error_class == ErrorClass::noscript) {
     // Behind an EVAL that is on its way the script will be found.
-    if (ask_again(pending, record, texts_in_flight_ == 0, now)) return;
+    if (ask_again(pending, record, texts_in_flight(record) == 0, now)) return;
     if (record.answered || now >= record.options.answer_by) {
       vote(record, nullptr, now);  // the store answered; there was no time left to do more
       answer_error(record, row_of(LocalFault::deadline), {}, now);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -217,6 +218,7 @@ class RedisSession {
   void answer_error(AskRecord& record, const ErrorRow& row, std::string_view text, MonoTime now);
   void vote(AskRecord& record, const ErrorRow* error, MonoTime now);
   void free_record(std::uint32_t index);
+  std::size_t& texts_in_flight(const AskRecord& record);
   void expire(AskRecord& record, MonoTime now);
   void observe(MonoTime sent_at, MonoTime now, Instant store_now);
 
@@ -237,7 +239,8 @@ class RedisSession {
   std::string output_;
   std::size_t new_commands_ = 0;
   std::deque<Pending> pending_;
-  std::size_t texts_in_flight_ = 0;  // asks sent as EVAL: those behind them find the script loaded
+  // Asks sent as EVAL, by their script: those behind them find it loaded.
+  std::array<std::size_t, 2> texts_in_flight_{};
 
   std::vector<std::unique_ptr<AskRecord>> records_;
   std::vector<std::uint32_t> free_records_;

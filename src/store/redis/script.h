@@ -14,5 +14,6 @@ extern const Script kBeatScript;
 extern const Script kCircuitScript;
 extern const Script kCircuitsScript;
 extern const Script kLeaseScript;
+extern const Script kEnvoyproxyScript;
 
 }  // namespace weir::store::redis
