@@ -41,7 +41,7 @@ ClusterShards::ClusterShards(asio::io_context& io, Options options, Clock& clock
       clock_(clock),
       observer_(observer),
       changed_(std::move(changed)),
-      shown_(std::make_unique<const std::vector<Shown>>()),
+      shown_(std::make_unique<const std::shared_ptr<const std::vector<Shown>>>()),
       refresh_timer_(io),
       park_timer_(io),
       random_(options_.random),
@@ -54,8 +54,8 @@ ClusterShards::ClusterShards(asio::io_context& io, Options options, Clock& clock
           clock, *this) {
   nobody_ = &make_shard();
   for (auto& owner : owners_) owner.store(&nobody_->driver(), std::memory_order_relaxed);
-  shown_.publish(std::make_unique<const std::vector<Shown>>(
-      std::vector<Shown>{{"none", &nobody_->driver(), {}, 0}}));
+  show({{"none", &nobody_->driver(), {}, 0}});
+  read_views();
 }
 
 ClusterShards::~ClusterShards() = default;
@@ -136,33 +136,44 @@ void ClusterShards::start_shard(Shard& shard) {
   if (!std::exchange(shard.started, true)) shard.driver().start();
 }
 
-// The view of this shard's fleet that stands in the state folder, where it has none yet; and from
-// now on views are written there.
+// All that stands in the state folder: one file a shard, named by where its own keys are.
+void ClusterShards::read_views() {
+  if (!options_.folder) return;
+  if (!options_.folder->alone()) return tell_fault(options_.folder->not_alone());
+  for (const std::string& name : options_.folder->parts()) {
+    if (views_.size() >= kMostShards) break;
+    if (auto found = options_.folder->part(name).read()) views_.emplace(name, *std::move(found));
+  }
+}
+
+// The view of this shard's fleet that stood in the state folder, where it has none yet; and from
+// now on views are written there. The disk is the writer's thread's matter.
 void ClusterShards::take_up_view(Shard& shard, const std::string& tag) {
-  if (!options_.keeps_state) return;
-  auto folder =
-      StateFolder::open(options_.spec.workers.state, policy::redacted(options_.spec.url) + " " +
-                                                         options_.spec.prefix + " " + tag);
-  if (!folder) return tell_fault(folder.error().message);
-  if (!folder->alone()) {
-    if (!shard.started) tell_fault(folder->not_alone());
-  } else if (const auto found = folder->read(); found && !shard.started) {
-    if (*found) {
-      shard.driver().start_from(**found);
+  if (!options_.folder) return;
+  const auto found = shard.started ? views_.end() : views_.find(tag);
+  if (found != views_.end()) {
+    if (found->second) {
+      shard.driver().start_from(*found->second);
     } else {
-      tell_fault(found->error().message);
+      tell_fault(found->second.error().message);
     }
   }
-  if (&shard == nobody_) {
-    nobodys_folder_ = *std::move(folder);  // kept until somebody's is the same one
+  if (&shard == nobody_) return;
+  if (shard.writer) {
+    shard.writer->move(options_.folder->part(tag));
     return;
   }
-  shard.writer.reset();
-  shard.writer.emplace(*std::move(folder), [this, &shard](std::uint64_t epoch, std::string fault) {
-    asio::post(io_, [this, &shard, epoch, fault = std::move(fault)] {
-      if (!stopping_) shard.driver().view_written(epoch, fault);
-    });
-  });
+  shard.writer.emplace(options_.folder->part(tag),
+                       [this, &shard](std::uint64_t epoch, std::string fault) {
+                         asio::post(io_, [this, &shard, epoch, fault = std::move(fault)] {
+                           if (!stopping_) shard.driver().view_written(epoch, fault);
+                         });
+                       });
+}
+
+void ClusterShards::show(std::vector<Shown> shown) {
+  shown_.publish(std::make_unique<const std::shared_ptr<const std::vector<Shown>>>(
+      std::make_shared<const std::vector<Shown>>(std::move(shown))));
 }
 
 void ClusterShards::tell_fault(const std::string& why) {
@@ -185,7 +196,6 @@ void ClusterShards::on_map(const redis::SlotMap& map) {
   known[0].active = true;
   const std::vector<std::optional<std::size_t>> places = assign_shards(known, map);
   for (const auto& shard : shards_) shard->who.active = false;
-  nobodys_folder_.reset();
   std::vector<Shard*> of;
   std::vector<Shown> shown;
   for (std::size_t i = 0; i < map.masters.size(); ++i) {
@@ -214,7 +224,7 @@ void ClusterShards::on_map(const redis::SlotMap& map) {
     start_shard(*nobody_);
     shown.push_back({"none", &nobody_->driver(), {}, 0});
   }
-  shown_.publish(std::make_unique<const std::vector<Shown>>(std::move(shown)));
+  show(std::move(shown));
   if (changed_) changed_();
 }
 
@@ -234,9 +244,9 @@ void ClusterShards::take_over(Shard& shard, const redis::ClusterMaster& master) 
   for (const redis::ClusterNode& replica : master.replicas) {
     shard.who.replicas.push_back(replica.id);
   }
-  const std::string tag = redis::name_in_slot(master.highest_slot);
-  if (shard.tag != tag) {
-    shard.tag = tag;
+  if (shard.tag_slot != master.highest_slot) {
+    shard.tag_slot = master.highest_slot;
+    const std::string tag = redis::name_in_slot(master.highest_slot);
     shard.driver().name_shard(tag);
     take_up_view(shard, tag);
   }

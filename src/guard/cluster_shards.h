@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -61,7 +62,8 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
     store::redis::ShardWire* wire = nullptr;  // hosted's
     std::unique_ptr<HostedShard> hosted;
     ShardIdentity who;
-    std::string tag;  // of its own keys; empty: it has no slot to keep any in
+    // Where its own keys are: the highest slot of its master. Absent: it has none to keep any in.
+    std::optional<std::uint16_t> tag_slot;
     bool started = false;
     struct Parked {
       SharedAsk* ask;
@@ -85,11 +87,12 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
     policy::StoreUrl url;
     store::redis::KeySpace keys;
     FleetSeat::Options seat;
-    bool keeps_state = false;  // views are kept in the spec's folder
+    std::optional<StateFolder> folder;  // where views are kept; absent: nowhere
     std::uint64_t random = 0;
   };
 
-  // `changed` is called where a connection, or the shards themselves, say something new.
+  // `changed` is called where a connection, or the shards themselves, say something new. Reads the
+  // state folder, where there is one.
   ClusterShards(boost::asio::io_context& io, Options options, Clock& clock, Observer* observer,
                 std::function<void()> changed);
   ~ClusterShards() override;
@@ -115,7 +118,8 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
     return *owners_[slot].load(std::memory_order_acquire);
   }
   ladder::Moment moment() const noexcept { return owners_[0].load()->moment(); }
-  SnapshotCell<std::vector<Shown>>::Ref shown() const { return shown_.read(); }
+  // Held by whoever looks at it: the loop does not wait for that.
+  std::shared_ptr<const std::vector<Shown>> shown() const { return *shown_.read(); }
 
  private:
   // Most shards that are kept. A cluster has fewer; a node that names others without end is no
@@ -126,7 +130,9 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
   store::redis::ClusterWatch::Options watch_options() const;
   Shard& make_shard();
   void start_shard(Shard& shard);
+  void read_views();
   void take_up_view(Shard& shard, const std::string& tag);
+  void show(std::vector<Shown> shown);
   void tell_fault(const std::string& why);
   void aim(Shard& shard, const store::redis::HostPort& where);
   void take_over(Shard& shard, const store::redis::ClusterMaster& master);
@@ -148,7 +154,7 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
   const std::function<void()> changed_;
 
   std::array<std::atomic<ShardDriver*>, store::redis::kSlots> owners_{};
-  SnapshotCell<std::vector<Shown>> shown_;
+  SnapshotCell<std::shared_ptr<const std::vector<Shown>>> shown_;
 
   bool stopping_ = false;
   bool refreshing_ = false;
@@ -158,7 +164,8 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
   boost::asio::steady_timer park_timer_;
   std::mt19937_64 random_;
   std::vector<std::unique_ptr<Shard>> shards_;  // the first is nobody's
-  std::optional<StateFolder> nobodys_folder_;
+  // What stood in the state folder at the start, by tag: nothing is read while shards decide.
+  std::map<std::string, Result<ladder::MembershipView>> views_;
   Shard* nobody_ = nullptr;  // decides for slots without a master
   store::redis::ClusterWatch watch_;
 };

@@ -5,7 +5,6 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -19,6 +18,7 @@
 #include "guard/cluster_shards.h"
 #include "guard/seat_options.h"
 #include "guard/split_ask.h"
+#include "guard/start_store.h"
 #include "guard/state_folder.h"
 #include "guard/store_line.h"
 #include "policy/store_url.h"
@@ -33,11 +33,6 @@ using ladder::LadderVerdict;
 using ladder::Moment;
 
 namespace {
-
-std::uint64_t random_number() {
-  std::random_device device;
-  return (std::uint64_t{device()} << 32) | device();
-}
 
 // The shards of a cluster on an event loop of their own thread, and the queue in front of them.
 class ClusterStore final : public SharedStore, private StoreLine {
@@ -370,33 +365,23 @@ Result<std::unique_ptr<SharedStore>> open_cluster(const policy::Model& model, Cl
   auto keys = redis::KeySpace::make(spec.prefix, spec.prefix);
   if (!keys) return keys.error();
   if (auto usable = redis::check_files(spec, url); !usable) return usable.error();
+  std::optional<StateFolder> folder;
   if (role == FleetRole::worker && !spec.workers.state.empty()) {
-    auto folder = StateFolder::open(spec.workers.state, policy::redacted(spec.url));
-    if (!folder) return folder.error();
+    auto opened =
+        StateFolder::open(spec.workers.state, policy::redacted(spec.url) + " " + spec.prefix);
+    if (!opened) return opened.error();
+    folder = *std::move(opened);
   }
   auto store = std::make_unique<ClusterStore>(
-      ClusterShards::Options{
-          .spec = spec,
-          .url = url,
-          .keys = *std::move(keys),
-          .seat = seat_options(model, role, random_number()),
-          .keeps_state = role == FleetRole::worker && !spec.workers.state.empty(),
-          .random = random_number()},
+      ClusterShards::Options{.spec = spec,
+                             .url = url,
+                             .keys = *std::move(keys),
+                             .seat = seat_options(model, role, random_number()),
+                             .folder = std::move(folder),
+                             .random = random_number()},
       clock, metrics, observer);
-  store->start();
   // The map, and then its masters.
-  const std::optional<std::string> trouble =
-      store->wait_ready(2 * spec.connect_timeout + spec.deadline);
-  if (trouble) {
-    if (spec.startup == policy::Startup::require) {
-      return Error{ErrorCode::unavailable, "store: " + policy::redacted(spec.url) + ": " +
-                                               *trouble + " (startup: require)"};
-    }
-    if (observer != nullptr)
-      observer->on_store_event({.kind = StoreEvent::Kind::away_at_start, .why = *trouble});
-    store->started_without();
-  }
-  return std::unique_ptr<SharedStore>(std::move(store));
+  return started(std::move(store), spec, 2 * spec.connect_timeout + spec.deadline, observer);
 }
 
 }  // namespace weir::guard

@@ -4,7 +4,7 @@ namespace weir::guard {
 
 namespace redis = store::redis;
 
-void GiveBacks::give_back(std::span<const Charge> charges, Instant loaded_at) {
+void GiveBacks::give_back(std::span<const Charge> charges, Instant loaded_at, bool asking) {
   if (free_.empty()) {
     errands_.push_back(std::make_unique<Errand>());
     free_.push_back(errands_.size() - 1);
@@ -32,7 +32,15 @@ void GiveBacks::give_back(std::span<const Charge> charges, Instant loaded_at) {
   const MonoTime until = clock_.mono() + patience_;
   // No generation of the breaker's: whatever becomes of it says nothing new of the store.
   client_.ask(errand.counters,
-              {.answer_by = until, .vote_by = until, .loaded_at = loaded_at, .generation = 0},
+              {.answer_by = until,
+               .vote_by = until,
+               .loaded_at = loaded_at,
+               .generation = 0,
+               .now = {},
+               .not_after = {},
+               .owed = {},
+               .known = {},
+               .asking = asking},
               *this, kTokens | place);
 }
 

@@ -47,8 +47,9 @@ class GiveBacks final : private store::redis::AskHandler {
         counters_(counters),
         listener_(listener) {}
 
-  // Charges of one ask, under numbers loaded at `loaded_at`.
-  void give_back(std::span<const Charge> charges, Instant loaded_at);
+  // Charges of one ask, under numbers loaded at `loaded_at`. `asking`: it was sent ahead of its
+  // slot, which is on its way there.
+  void give_back(std::span<const Charge> charges, Instant loaded_at, bool asking);
 
   void on_late(const store::redis::LateReply& late);
   void on_lost(std::uint64_t token);

@@ -124,6 +124,7 @@ void ShardDriver::stop() {
 // ------------------------------------------------------------------------------
 
 bool ShardDriver::begin(SharedAsk& ask) noexcept {
+  ask.asked_of = this;
   LadderVerdict verdict;
   const Moment now = moment();
   switch (ladder_.begin(ask.request, now, ask.findings(), verdict)) {
@@ -141,6 +142,7 @@ bool ShardDriver::begin(SharedAsk& ask) noexcept {
 }
 
 void ShardDriver::decide_without(SharedAsk& ask) noexcept {
+  ask.asked_of = this;
   const Moment now = moment();
   if (const auto own = ask.decided_by_itself()) {
     ask.decided(own->verdict, now.store);
@@ -260,13 +262,18 @@ void ShardDriver::send_as_one(std::span<SharedAsk* const> asks, bool asking) {
   const Moment now = moment();
   const std::uint64_t token = take_flight(asks);
   Flight& flight = *flights_[token];
+  flight.asking = asking;
   const bool several = asks.size() > 1;
   const std::span<const store::Counter> counters =
       several ? std::span<const store::Counter>(flight.counters) : asks.front()->request.counters;
   tell_owed(flight, counters, now);
   bring_known(flight, counters, now);
   MonoTime answer_by = now.mono + options_.deadline;
-  for (const SharedAsk* ask : asks) answer_by = std::min(answer_by, ask->answer_by);
+  for (SharedAsk* ask : asks) {
+    answer_by = std::min(answer_by, ask->answer_by);
+    ask->asked_of = this;
+    ask->asking = asking;
+  }
   client_.ask(counters,
               {.answer_by = answer_by,
                .vote_by = now.mono + options_.deadline,
@@ -460,21 +467,21 @@ void ShardDriver::take_back(const Flight& flight, std::span<const store::Counter
     if (owed > 0) twice += ladder_.known().forgive(counters[i], superfluous.outage, receipt, owed);
     if (twice > 0) charges_.push_back({counters[i], twice, receipt});
   }
-  if (!charges_.empty()) give_backs_.give_back(charges_, flight.loaded_at);
+  if (!charges_.empty()) give_backs_.give_back(charges_, flight.loaded_at, flight.asking);
 }
 
-void ShardDriver::give_back(std::span<const store::Counter> counters,
-                            std::span<const store::Finding> charged, Instant loaded_at) {
+void ShardDriver::give_back(const SharedAsk& ask, std::span<const store::Counter> counters,
+                            std::span<const store::Finding> charged) {
   charges_.clear();
   for (std::size_t i = 0; i < counters.size(); ++i) {
     if (!charged[i].charged || charged[i].units == 0) continue;
     charges_.push_back({counters[i], charged[i].units, charged[i].step.receipt()});
   }
-  if (!charges_.empty()) give_backs_.give_back(charges_, loaded_at);
+  if (!charges_.empty()) give_backs_.give_back(charges_, ask.loaded_at, ask.asking);
 }
 
-void ShardDriver::take_back(std::span<const store::Counter> counters,
-                            std::span<const store::Finding> charged, Instant loaded_at,
+void ShardDriver::take_back(const SharedAsk& ask, std::span<const store::Counter> counters,
+                            std::span<const store::Finding> charged,
                             const SharedAsk::OwnDecision& own) {
   const bool admitted = own.verdict.verdict == Verdict::allowed;
   const bool from_part = admitted && own.verdict.rung == Rung::share;
@@ -491,7 +498,7 @@ void ShardDriver::take_back(std::span<const store::Counter> counters,
     }
     if (twice > 0) charges_.push_back({counters[i], twice, receipt});
   }
-  if (!charges_.empty()) give_backs_.give_back(charges_, loaded_at);
+  if (!charges_.empty()) give_backs_.give_back(charges_, ask.loaded_at, ask.asking);
 }
 
 void ShardDriver::learn(std::span<const store::Counter> counters, const redis::Answer& answer) {
@@ -554,8 +561,18 @@ void ShardDriver::on_report(const redis::StoreReport& report) {
     if (!std::exchange(connection_.up, true)) connection_.since = clock_.mono();
     connection_.trouble.clear();
   }
-  ladder_.known().set_origin(origin_of(report));
+  note_origin(report);
   host_.connection_changed();
+}
+
+// A shard whose own keys are in another slot has another epoch key: that says nothing of the data,
+// as long as it is the same process that holds them.
+void ShardDriver::note_origin(const redis::StoreReport& report) {
+  const bool same_process = seen_ && !report.run_id.empty() && report.run_id == seen_->run_id;
+  const bool moved = same_process && report.shard != seen_->shard;
+  const bool same = same_process && report.shard == seen_->shard && report.epoch == seen_->epoch;
+  seen_ = Seen{report.run_id, report.epoch, report.shard};
+  if (!moved && !same) ladder_.known().set_origin(origin_of(report));
 }
 
 void ShardDriver::on_disconnected(const redis::ErrorRow& why, std::string_view text) {

@@ -105,12 +105,13 @@ class ShardDriver final : private store::redis::ClientEvents,
   // Its own keys are those of that shard from now on; without a name it has none.
   void name_shard(std::string shard);
 
-  // The store charged these counters for a request that was denied elsewhere: they are given back.
-  void give_back(std::span<const store::Counter> counters, std::span<const store::Finding> charged,
-                 Instant loaded_at);
+  // The store charged these counters of an ask for a request that was denied elsewhere: they are
+  // given back. Requires: ask.asked_of is this one.
+  void give_back(const SharedAsk& ask, std::span<const store::Counter> counters,
+                 std::span<const store::Finding> charged);
   // The same, for a request that was decided without the store meanwhile.
-  void take_back(std::span<const store::Counter> counters, std::span<const store::Finding> charged,
-                 Instant loaded_at, const SharedAsk::OwnDecision& own);
+  void take_back(const SharedAsk& ask, std::span<const store::Counter> counters,
+                 std::span<const store::Finding> charged, const SharedAsk::OwnDecision& own);
 
   // See FleetSeat. The first two before start().
   void start_from(const ladder::MembershipView& view) { seat_.start_from(view); }
@@ -170,6 +171,7 @@ class ShardDriver final : private store::redis::ClientEvents,
     std::vector<store::Counter> counters;  // of all callers together; several only
     std::vector<std::uint64_t> costs;      // of one caller, by counter
     Instant loaded_at{};
+    bool asking = false;
     std::vector<std::optional<store::redis::Owed>> owed;
     std::vector<ladder::OwedUnits> told;
     bool tells = false;
@@ -213,6 +215,7 @@ class ShardDriver final : private store::redis::ClientEvents,
   void on_elsewhere() override;
   void on_clock_set() override { tell({.kind = StoreEvent::Kind::clock_set}); }
 
+  void note_origin(const store::redis::StoreReport& report);
   void changed(breaker::ProbeBreaker::Change change, const store::redis::ErrorRow* why);
   void probe();
   void look_at_epoch();
@@ -236,6 +239,13 @@ class ShardDriver final : private store::redis::ClientEvents,
 
   // The loop's alone.
   bool stopping_ = false;
+  // What the last report said of whose data the store holds.
+  struct Seen {
+    std::string run_id;
+    std::string epoch;
+    std::string shard;
+  };
+  std::optional<Seen> seen_;
   std::optional<MonoTime> armed_;  // what the host was asked for
   std::vector<std::unique_ptr<Flight>> flights_;
   std::vector<std::uint64_t> free_flights_;

@@ -310,6 +310,39 @@ TEST(ShardDriver, AStoreThatIsBackIsProbedOnAConnectionMadeForIt) {
   }
 }
 
+// Of a shard whose own keys went to another slot the epoch is another one; its data are the same.
+// Of another process they may be others.
+TEST(ShardDriver, TakesAShardThatGotAnotherNameForTheSameData) {
+  const Rule rule(Algorithm::fixed_window, 10, 1h);
+  Rig rig(FailurePolicy::closed, rule);
+  const auto to_bring = [&] {
+    const Counter counter = rule.counter(1);
+    return rig.driver.ladder().known().before_loss(counter, rig.driver.moment().store);
+  };
+  EXPECT_EQ(rig.answered(3).verdict->rung, Rung::store);
+  for (const char* name : {"one", "other", "one"}) {
+    rig.driver.name_shard(name);
+    rig.loop.run_for(100ms);
+    EXPECT_FALSE(to_bring()) << name;
+  }
+  // The same slot, and what it held is gone.
+  rig.redis.redis().execute({"FLUSHALL"});
+  rig.driver.name_shard("one");
+  rig.loop.run_for(100ms);
+  ASSERT_TRUE(to_bring());
+  EXPECT_EQ(to_bring()->current, 3U);
+  EXPECT_EQ(rig.answered(0).findings()[0].step.remaining, 7U);
+  // Another process.
+  rig.answered(1);
+  EXPECT_FALSE(to_bring());
+  rig.redis.stop();
+  rig.loop.run_for(100ms);
+  rig.redis.start_with({});
+  rig.driver.name_shard("other");
+  rig.loop.run_for(20s);
+  EXPECT_TRUE(to_bring());
+}
+
 constexpr Algorithm kAlgorithms[] = {Algorithm::fixed_window, Algorithm::sliding_window,
                                      Algorithm::gcra, Algorithm::sliding_log};
 

@@ -12,6 +12,8 @@
 
 namespace weir::guard {
 
+class ShardDriver;
+
 // One decision under way on a shared store. Whoever asks owns it, and everything it points to,
 // until decided().
 class SharedAsk {
@@ -37,6 +39,9 @@ class SharedAsk {
   MonoTime answer_by{};        // decided by then, whatever happens
   Instant loaded_at{};         // when the policy of its numbers was loaded
   std::uint8_t redirects = 0;  // of a cluster, that were followed
+  // Whose it was last, and whether it was sent there ahead of its slot: what it charged lies there.
+  ShardDriver* asked_of = nullptr;
+  bool asking = false;
   // One for each counter of the request.
   std::span<store::Finding> findings() noexcept {
     if (!made_) findings_.construct_first(request.counters.size());

@@ -11,7 +11,6 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <thread>
 #include <vector>
 
@@ -19,6 +18,7 @@
 #include "guard/fallback_ask.h"
 #include "guard/hosted_shard.h"
 #include "guard/seat_options.h"
+#include "guard/start_store.h"
 #include "guard/state_folder.h"
 #include "guard/store_line.h"
 #include "guard/view_writer.h"
@@ -34,11 +34,6 @@ using ladder::LadderVerdict;
 using ladder::Moment;
 
 namespace {
-
-std::uint64_t random_number() {
-  std::random_device device;
-  return (std::uint64_t{device()} << 32) | device();
-}
 
 // What asking the second store came to.
 struct FallbackCounters {
@@ -418,19 +413,7 @@ Result<std::unique_ptr<SharedStore>> SharedStore::open(const policy::Model& mode
     if (!folder) return folder.error();
     store->keep_state(std::move(*folder), observer);
   }
-  store->start();
-  const std::optional<std::string> trouble =
-      store->wait_ready(spec.connect_timeout + spec.deadline);
-  if (trouble) {
-    if (spec.startup == policy::Startup::require) {
-      return Error{ErrorCode::unavailable, "store: " + policy::redacted(spec.url) + ": " +
-                                               *trouble + " (startup: require)"};
-    }
-    if (observer != nullptr)
-      observer->on_store_event({.kind = StoreEvent::Kind::away_at_start, .why = *trouble});
-    store->started_without();
-  }
-  return std::unique_ptr<SharedStore>(std::move(store));
+  return started(std::move(store), spec, spec.connect_timeout + spec.deadline, observer);
 }
 
 }  // namespace weir::guard

@@ -144,14 +144,14 @@ bool SplitAsk::begin() noexcept {
 // As long as one of them has not been sent, the whole is not decided.
 void SplitAsk::send(std::vector<Sending>& out) {
   for (const auto& part : parts_) {
-    if (part->sent) out.push_back({part.get(), &owners_.owner(part->slot)});
+    if (part->sent) out.push_back({part.get(), part->asked_of});
   }
 }
 
 void SplitAsk::decide_without() noexcept {
   busy_ = true;
   for (const auto& part : parts_) {
-    if (part->sent) owners_.owner(part->slot).decide_without(*part);
+    if (part->sent) part->asked_of->decide_without(*part);
   }
   busy_ = false;
   finish_if_decided();
@@ -181,7 +181,7 @@ LadderVerdict SplitAsk::join() noexcept {
   LadderVerdict verdict = joined.verdict();
   verdict.was_sent = sent && verdict.rung != Rung::store;
   if (verdict.verdict == Verdict::allowed && brake) {
-    const Instant now = owners_.owner(parts_.front()->slot).moment().store;
+    const Instant now = parts_.front()->asked_of->moment().store;
     (void)ladder::ShardLadder::under_ceiling(whole_.request, now, verdict);
   }
   if (verdict.verdict == Verdict::refused) verdict.numbers_known = false;
@@ -206,7 +206,8 @@ void SplitAsk::undo(const std::optional<SharedAsk::OwnDecision>& own) noexcept {
   std::array<Finding, store::kMaxCounters> told;
   for (const auto& part : parts_) {
     if (!part->answered || part->verdict.verdict != Verdict::allowed) continue;
-    ShardDriver& shard = owners_.owner(part->slot);
+    // Whoever has the slot now is perhaps another one.
+    ShardDriver& shard = *part->asked_of;
     const std::span<const Finding> found = part->findings();
     if (part->verdict.rung == Rung::share) {
       shard.unspend(part->request, found);
@@ -214,10 +215,10 @@ void SplitAsk::undo(const std::optional<SharedAsk::OwnDecision>& own) noexcept {
       for (std::size_t i = 0; i < part->places.size(); ++i) {
         told[i] = own->findings[part->places[i]];
       }
-      shard.take_back(part->counters, found, part->loaded_at,
+      shard.take_back(*part, part->counters, found,
                       SharedAsk::OwnDecision{own->verdict, {told.data(), part->places.size()}});
     } else if (part->verdict.rung == Rung::store) {
-      shard.give_back(part->counters, found, part->loaded_at);
+      shard.give_back(*part, part->counters, found);
     }
   }
 }
@@ -241,31 +242,33 @@ LadderVerdict split_without(const LadderRequest& request, std::span<const std::u
     std::vector<std::size_t> places;
     std::vector<Finding> found;
     LadderVerdict verdict;
+    ShardDriver* at = nullptr;  // a slot's owner may change meanwhile
     std::uint16_t slot = 0;
   };
   std::vector<Part> parts;
   for (std::size_t i = 0; i < request.counters.size(); ++i) {
     auto part =
         std::find_if(parts.begin(), parts.end(), [&](const Part& p) { return p.slot == slots[i]; });
-    if (part == parts.end()) part = parts.insert(parts.end(), Part{.slot = slots[i]});
+    if (part == parts.end())
+      part = parts.insert(parts.end(), Part{.at = &owners.owner(slots[i]), .slot = slots[i]});
     part->counters.push_back(request.counters[i]);
     part->places.push_back(i);
   }
   for (Part& part : parts) {
     part.found.resize(part.counters.size());
-    part.verdict = owners.owner(part.slot).without(part_of(request, part.counters), part.found);
+    part.verdict = part.at->without(part_of(request, part.counters), part.found);
     joined.add(part.verdict);
   }
   LadderVerdict verdict = joined.verdict();
   if (verdict.verdict == Verdict::allowed) {
-    const Instant now = owners.owner(slots.front()).moment().store;
+    const Instant now = parts.front().at->moment().store;
     (void)ladder::ShardLadder::under_ceiling(request, now, verdict);
   }
   const bool allowed = verdict.verdict == Verdict::allowed;
   for (Part& part : parts) {
     const bool spent = part.verdict.verdict == Verdict::allowed && part.verdict.rung == Rung::share;
     if (!allowed && spent) {
-      owners.owner(part.slot).unspend(part_of(request, part.counters), part.found);
+      part.at->unspend(part_of(request, part.counters), part.found);
     }
     for (std::size_t i = 0; i < part.places.size(); ++i) {
       Finding& into = findings[part.places[i]];

@@ -7,6 +7,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/hex.h"
@@ -77,6 +79,28 @@ Result<StateFolder> StateFolder::open(const std::string& folder, const std::stri
       KeyHasher::Secret{'w', 'e', 'i', 'r', ' ', 's', 't', 'a', 't', 'e'});
   const std::string path = folder + "/membership-" + hex(hasher(store).lo);
   return StateFolder(folder, path, lock(path + ".lock"));
+}
+
+StateFolder StateFolder::part(const std::string& name) const {
+  return StateFolder(folder_, path_ + "-" + name, lock_);
+}
+
+std::vector<std::string> StateFolder::parts() const {
+  std::vector<std::string> out;
+  const std::string before = path_.substr(folder_.size() + 1) + "-";
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(folder_, error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    // "….new.PID" is of a write that was cut off.
+    if (!name.starts_with(before) || name.find('.') != std::string::npos) continue;
+    out.push_back(name.substr(before.size()));
+  }
+  return out;
+}
+
+void StateFolder::remove() const {
+  (void)::unlink(path_.c_str());
 }
 
 std::optional<Result<ladder::MembershipView>> StateFolder::read() const {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ladder/membership.h"
 #include "weir/result.h"
@@ -22,6 +23,12 @@ class StateFolder {
   // Errors:      invalid_argument where the folder cannot be made or written to.
   static Result<StateFolder> open(const std::string& folder, const std::string& store);
 
+  // Another file of the same store, and under the same lock: a part of it that has a fleet of its
+  // own. Touches no disk.
+  StateFolder part(const std::string& name) const;
+  // The parts whose files are there.
+  std::vector<std::string> parts() const;
+
   // Whether no other process had opened it when this one did, and none has since: a part that two
   // took up would be spent twice. Kept as long as any copy of this lives. On a file system without
   // locks nobody can say, and it is so.
@@ -33,6 +40,8 @@ class StateFolder {
   // Errors:      unavailable. The file is gone then, where it could be removed: a start must not
   //              find a view that others no longer count on.
   Result<void> write(const std::string& text) const;
+  // Takes the file away, where there is one.
+  void remove() const;
 
   const std::string& path() const noexcept { return path_; }
   // What is to be said where this process is not alone().

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -47,6 +48,22 @@ TEST_F(StateFolderStories, ReadsWhatWasWrittenLastAndNothingBeforeThat) {
   EXPECT_EQ((*again->read())->epoch, 2U);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(root_ + "/weir"), {}), 2)
       << "the view, and its lock";
+}
+
+TEST_F(StateFolderStories, HasPartsUnderOneLock) {
+  const auto folder = StateFolder::open(root_, "s");
+  ASSERT_TRUE(folder->part("a").write(view(1)).has_value());
+  ASSERT_TRUE(folder->part("b").write(view(2)).has_value());
+  std::ofstream(folder->part("c").path() + ".new.1") << "cut off";
+  EXPECT_FALSE(folder->read()) << "they are not the whole";
+  EXPECT_EQ((*folder->part("b").read())->epoch, 2U);
+  std::vector<std::string> parts = folder->parts();
+  std::sort(parts.begin(), parts.end());
+  EXPECT_EQ(parts, (std::vector<std::string>{"a", "b"}));
+  EXPECT_TRUE(StateFolder::open(root_, "other")->parts().empty());
+  folder->part("a").remove();
+  EXPECT_EQ(folder->parts(), (std::vector<std::string>{"b"}));
+  EXPECT_FALSE(StateFolder::open(root_, "s")->part("b").alone());
 }
 
 TEST_F(StateFolderStories, IsOneProcesssAtATime) {

@@ -324,6 +324,11 @@ std::vector<std::string> request_facts(const Model& model) {
     out.push_back(std::string("A request of a domain that no file describes is ") +
                   (model.unmatched == policy::Unmatched::allow ? "allowed" : "refused") +
                   "; one whose descriptors meet no limit is allowed.");
+  if (model.rls.envoyproxy_prefix)
+    out.push_back(
+        "Domains are counted on envoyproxy/ratelimit's own keys (rls.keys): a denied request is "
+        "added too, and nothing is given back, nor told afterwards of what is admitted while the "
+        "store is away.");
   if (model.routes.empty()) return out;
   out.push_back(model.default_route.empty()
                     ? "A caller that names no route of this policy gets 404."

@@ -172,6 +172,20 @@ descriptors:
   EXPECT_EQ(decided.routes[0].policy, FailurePolicy::bounded);
 }
 
+TEST(Explain, SaysWhoseKeysDomainsAreCountedOn) {
+  const auto facts = [](bool theirs) {
+    auto model = Policy::parse(
+                     "domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: day, "
+                     "requests_per_unit: 1}}\n")
+                     .value()
+                     .model();
+    if (theirs) model.rls.envoyproxy_prefix = "";
+    return explain_text(explain(model, {}).value());
+  };
+  EXPECT_NE(facts(true).find("counted on envoyproxy/ratelimit's own keys"), std::string::npos);
+  EXPECT_EQ(facts(false).find("envoyproxy"), std::string::npos);
+}
+
 TEST(Explain, KnowsOnlyRoutesOfThePolicy) {
   const auto policy = Policy::parse("routes: {a: {limits: [], protects: nothing}}").value();
   EXPECT_EQ(explain(policy.model(), {.route = "a"}).value().routes.size(), 1u);

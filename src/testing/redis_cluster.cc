@@ -44,13 +44,30 @@ RedisCluster::RedisCluster(Options options) : options_(options) {
   for (std::size_t i = 0; i < count; ++i) {
     bus.push_back(free_port());
     const std::uint16_t port = free_port();
-    announced_.push_back(options_.announced ? options_.announced(port) : port);
-    nodes_.push_back(std::make_unique<RedisServer>(RedisServer::Options{
-        .arguments = {"--cluster-enabled", "yes", "--cluster-port", std::to_string(bus.back()),
-                      "--cluster-node-timeout", std::to_string(options_.node_timeout_ms),
-                      "--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay", "0",
-                      "--cluster-announce-port", std::to_string(announced_.back())},
-        .port = port}));
+    base_.push_back(options_.tls.empty() ? port : free_port());
+    announced_.push_back(options_.announced ? options_.announced(base_.back()) : base_.back());
+    std::vector<std::string> arguments = {"--cluster-enabled",
+                                          "yes",
+                                          "--cluster-port",
+                                          std::to_string(bus.back()),
+                                          "--cluster-node-timeout",
+                                          std::to_string(options_.node_timeout_ms),
+                                          "--cluster-require-full-coverage",
+                                          "no",
+                                          "--repl-diskless-sync-delay",
+                                          "0"};
+    if (options_.tls.empty()) {
+      arguments.insert(arguments.end(),
+                       {"--cluster-announce-port", std::to_string(announced_.back())});
+    } else {
+      arguments.insert(arguments.end(),
+                       {"--tls-cluster", "yes", "--tls-replication", "yes", "--tls-port",
+                        std::to_string(base_.back()), "--cluster-announce-tls-port",
+                        std::to_string(announced_.back())});
+      arguments.insert(arguments.end(), options_.tls.begin(), options_.tls.end());
+    }
+    nodes_.push_back(std::make_unique<RedisServer>(
+        RedisServer::Options{.arguments = std::move(arguments), .port = port}));
   }
   for (std::size_t i = 0; i < options_.masters; ++i) {
     const std::size_t first = (i * 16'384 + options_.masters - 1) / options_.masters;
@@ -61,8 +78,8 @@ RedisCluster::RedisCluster(Options options) : options_(options) {
     must(*nodes_[i], {"CLUSTER", "SET-CONFIG-EPOCH", std::to_string(i + 1)});
   }
   for (std::size_t i = 1; i < count; ++i) {
-    must(*nodes_[0], {"CLUSTER", "MEET", "127.0.0.1", std::to_string(nodes_[i]->port()),
-                      std::to_string(bus[i])});
+    must(*nodes_[0],
+         {"CLUSTER", "MEET", "127.0.0.1", std::to_string(base_[i]), std::to_string(bus[i])});
   }
   for (const auto& node : nodes_) {
     wait_for("all nodes know each other", [&] {
@@ -104,7 +121,14 @@ std::string RedisCluster::url() const {
   for (const std::uint16_t port : announced_) {
     hosts += (hosts.empty() ? "" : ",") + ("127.0.0.1:" + std::to_string(port));
   }
-  return "redis+cluster://" + hosts;
+  return (options_.tls.empty() ? "redis+cluster://" : "rediss+cluster://") + hosts;
+}
+
+std::uint16_t RedisCluster::base_of(const RedisServer& node) const {
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i].get() == &node) return base_[i];
+  }
+  return node.port();
 }
 
 void RedisCluster::move_slot(std::uint16_t slot, RedisServer& from, RedisServer& to) {
@@ -117,8 +141,8 @@ void RedisCluster::move_slot(std::uint16_t slot, RedisServer& from, RedisServer&
     const std::vector<std::string> keys =
         texts(from.execute({"CLUSTER", "GETKEYSINSLOT", number, "2"}));
     if (keys.empty()) break;
-    std::vector<std::string> migrate = {"MIGRATE", "127.0.0.1", std::to_string(to.port()), "", "0",
-                                        "5000",    "KEYS"};
+    std::vector<std::string> migrate = {
+        "MIGRATE", "127.0.0.1", std::to_string(base_of(to)), "", "0", "5000", "KEYS"};
     migrate.insert(migrate.end(), keys.begin(), keys.end());
     const std::string reply = from.execute(migrate);
     // One that expired meanwhile is not there to be moved.

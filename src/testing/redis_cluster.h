@@ -21,6 +21,9 @@ class RedisCluster {
     int node_timeout_ms = 1'000;  // until a node that is silent counts as failed
     // Where clients are told that the node of a port listens; absent: there.
     std::function<std::uint16_t(std::uint16_t port)> announced = {};
+    // Not empty: nodes speak TLS among each other and to clients, with these --tls-… arguments. The
+    // plain port stays, for the test.
+    std::vector<std::string> tls = {};
   };
 
   // Throws std::runtime_error where the cluster does not work within 30 seconds.
@@ -34,7 +37,7 @@ class RedisCluster {
     return *nodes_[options_.masters + options_.spare + master * options_.replicas + i];
   }
   std::size_t size() const noexcept { return nodes_.size(); }
-  // redis+cluster://, by all nodes, where they say that they listen.
+  // redis+cluster:// or rediss+cluster://, by all nodes, where they say that they listen.
   std::string url() const;
 
   // Which master the slots were given to at first.
@@ -49,9 +52,12 @@ class RedisCluster {
   static bool works(RedisServer& node);
 
  private:
+  std::uint16_t base_of(const RedisServer& node) const;
+
   const Options options_;
   std::vector<std::unique_ptr<RedisServer>> nodes_;
   std::vector<std::uint16_t> announced_;
+  std::vector<std::uint16_t> base_;  // the port that nodes and clients use
 };
 
 }  // namespace weir::testing

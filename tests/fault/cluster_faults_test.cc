@@ -347,6 +347,65 @@ TEST_F(GuardOnACluster, AsksANewMasterThatOwnsNoSlotYet) {
   EXPECT_EQ(tally.allowed_by_store, tally.asked) << heard_.all();
 }
 
+// Its key is made where the slot goes, ahead of the slot; the user's counter denies in another one.
+TEST_F(GuardOnACluster, GivesBackWhereAReserveWasTakenAheadOfItsSlot) {
+  RedisCluster cluster;
+  Guard guard = open(cluster);
+  const std::string user = users_on(guard, cluster, 0, 1).at(0);
+  const std::string account = users_on(guard, cluster, 1, 1).at(0);
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_TRUE(ask(guard, "pair", user, "first" + std::to_string(i)).allowed());
+  }
+  // A counter's slot is that of its values: the account's is where `count` has it as a user.
+  const auto slot = slot_of(cluster, account);
+  ASSERT_TRUE(slot);
+  const std::string number = std::to_string(*slot);
+  RedisServer& from = cluster.node(1);
+  RedisServer& to = cluster.node(2);
+  to.execute({"CLUSTER", "SETSLOT", number, "IMPORTING", RedisCluster::id_of(from)});
+  from.execute({"CLUSTER", "SETSLOT", number, "MIGRATING", RedisCluster::id_of(to)});
+  Guard fresh = open(cluster);
+  const Decision denied = ask(fresh, "pair", user, account);
+  EXPECT_EQ(denied.verdict, Verdict::limited);
+  EXPECT_EQ(denied.rung, Rung::store);
+  EXPECT_TRUE(eventually([&] { return used(fresh, "pair", "other", account, 1) == 0; }))
+      << used(fresh, "pair", "other", account, 1);
+  EXPECT_DOUBLE_EQ(metric(fresh, "weir_store_give_backs_total{shard=\"2\",result=\"lost\"}") +
+                       metric(fresh, "weir_store_give_backs_total{shard=\"1\",result=\"lost\"}"),
+                   0);
+}
+
+// The highest slot of a master is where its workers meet. It moves: they meet elsewhere, what was
+// reset stays reset, and the state folder has a file a master as before.
+TEST_F(GuardOnACluster, TakesAMovedMeetingPlaceForNoLoss) {
+  const std::string root = ::testing::TempDir() + "/weir-moved-" + std::to_string(::getpid());
+  std::filesystem::remove_all(root);
+  std::filesystem::create_directories(root);
+  RedisCluster cluster;
+  Guard guard = Guard::open(policy_of(cluster, "", "{name: one, state: '" + root + "'}"),
+                            {.observer = &heard_})
+                    .value();
+  Guard other = open(cluster);
+  const std::string user = users_on(guard, cluster, 0, 1).at(0);
+  for (int i = 0; i < 9; ++i) EXPECT_TRUE(ask(guard, "pair", user, "x").allowed());
+  ASSERT_TRUE(other.reset("pair", {{"user", user}, {"account", "x"}}));
+  const auto files = [&] { return std::distance(std::filesystem::directory_iterator(root), {}); };
+  ASSERT_TRUE(eventually([&] { return files() == 4; })) << files();  // three views and a lock
+  // Some of the highest slots of the first master, one after the other.
+  for (std::uint16_t slot = 5'461; slot > 5'451; --slot) {
+    const auto place = store::redis::name_in_slot(slot - 1);
+    cluster.move_slot(slot, cluster.node(0), cluster.node(1));
+    ASSERT_TRUE(eventually([&] {
+      return !cluster.node(0).keys("weir:1:{!" + place + "}members").empty();
+    })) << slot;
+  }
+  EXPECT_TRUE(ask(guard, "pair", user, "x").allowed());
+  EXPECT_EQ(used(other, "pair", user, "x", 0), 1u) << "nine had been reset";
+  EXPECT_TRUE(eventually([&] { return files() == 4; })) << files();
+  EXPECT_EQ(heard_.count(StoreEvent::Kind::away), 0) << heard_.all();
+  std::filesystem::remove_all(root);
+}
+
 // Two rules by one value are one atomic call, also while their slot is half moved: each counts what
 // was admitted, and neither more nor less.
 TEST_F(GuardOnACluster, KeepsRulesOfOneValueTogetherWhileTheirSlotMoves) {

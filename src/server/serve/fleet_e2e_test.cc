@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <random>
 #include <thread>
@@ -161,6 +162,79 @@ TEST_F(FleetOfServers, OfThreeOneHasALimitOfOne) {
     }
     EXPECT_EQ(admitted, 1) << key;
   }
+}
+
+// One joins, one leaves and comes back, one dies, all while the store is away: each spends its own
+// part, and nobody another's.
+TEST_F(FleetOfServers, SpendTheirOwnPartsThoughWorkersComeAndGoInAnOutage) {
+  const auto root =
+      std::filesystem::path(::testing::TempDir()) / ("weir_fleet_" + std::to_string(::getpid()));
+  std::filesystem::remove_all(root);
+  std::filesystem::create_directories(root);
+  const auto serve = [&](const std::string& name) {
+    return std::make_unique<ServedProcess>(policy(redis_), [&](ServeOptions& options) {
+      options.state_folder = (root / name).string();
+    });
+  };
+  const auto add = [&](const std::string& name) {
+    servers_.push_back(serve(name));
+    ASSERT_TRUE(servers_.back()->ready()) << servers_.back()->err();
+    clients_.push_back(std::make_unique<TestClient>(servers_.back()->http()));
+  };
+  for (const char* name : {"a", "b", "c"}) add(name);
+  for (const auto& server : servers_) {
+    ASSERT_TRUE(ServedProcess::within([&] {
+      return server->admin("GET", "/store").body.find("\"workers\":3,\"has_part\":true") !=
+             std::string::npos;
+    })) << server->admin("GET", "/store").body;
+  }
+  const auto spends = [&](std::size_t server, const std::string& user, std::uint32_t offered) {
+    std::uint32_t admitted = 0;
+    for (std::uint32_t n = 0; n < offered; ++n) admitted += asks(server, "search", user) ? 1 : 0;
+    return admitted;
+  };
+  lose_the_store();
+  EXPECT_EQ(spends(0, "u", 5), 5u);
+  // Whoever comes now knows of nobody, and has no part.
+  add("d");
+  EXPECT_EQ(spends(3, "u", 2 * kLimit), 0u);
+  EXPECT_THAT(servers_[3]->admin("GET", "/store").body, ::testing::HasSubstr("\"has_part\":false"));
+  // Who leaves takes its part along.
+  servers_[0]->signal(SIGTERM);
+  EXPECT_EQ(servers_[0]->wait(), 0);
+  const std::uint32_t others = spends(1, "u", 2 * kLimit) + spends(2, "u", 2 * kLimit);
+  EXPECT_GE(others, kLimit - kLimit / 3 - 1);
+  EXPECT_LE(others, kLimit - kLimit / 3);
+  // It comes back, and has it again: what it had spent in this outage is told by nobody.
+  servers_[0] = serve("a");
+  ASSERT_TRUE(servers_[0]->ready()) << servers_[0]->err();
+  clients_[0] = std::make_unique<TestClient>(servers_[0]->http());
+  EXPECT_EQ(spends(0, "u", 2 * kLimit), kLimit - others);
+  const auto numbers = limit::Numbers::make({.algorithm = Algorithm::fixed_window,
+                                             .limit = kLimit,
+                                             .period = {.length = std::chrono::hours(24)}})
+                           .value();
+  const auto bound =
+      ladder::most_admitted(numbers, FailurePolicy::bounded,
+                            {.workers = 3, .cut_off = 3, .store_answered = false, .replaced = 1});
+  ASSERT_TRUE(bound);
+  EXPECT_LE(5 + kLimit, *bound);
+  // One that dies is missed by nobody while the store is away.
+  servers_[1]->signal(SIGKILL);
+  EXPECT_EQ(servers_[1]->wait(), 128 + SIGKILL);
+  const std::uint32_t left = spends(0, "v", 2 * kLimit) + spends(2, "v", 2 * kLimit);
+  EXPECT_GE(left, kLimit - kLimit / 3 - 1);
+  EXPECT_LE(left, kLimit - kLimit / 3);
+  // The store is back: all three are exact again, in sum.
+  redis_.start();
+  for (const std::size_t server : {std::size_t{0}, std::size_t{2}, std::size_t{3}}) {
+    EXPECT_TRUE(ServedProcess::within([&] {
+      return servers_[server]->admin("GET", "/store").body.find("\"state\":\"closed\"") !=
+             std::string::npos;
+    })) << servers_[server]->admin("GET", "/store").body;
+  }
+  EXPECT_EQ(spends(0, "w", kLimit) + spends(2, "w", kLimit) + spends(3, "w", kLimit), kLimit);
+  std::filesystem::remove_all(root);
 }
 
 }  // namespace

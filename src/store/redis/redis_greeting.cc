@@ -78,6 +78,7 @@ void RedisSession::send_scripts(MonoTime now) {
 
 void RedisSession::send_self_test(Kind kind, bool with_text, MonoTime now) {
   token_ = hex(next_random(random_));
+  tested_shard_ = shard_;
   CommandWriter writer(output_);
   writer.command(
       {with_text ? "EVAL" : "EVALSHA", with_text ? kSelfTestScript.text : kSelfTestScript.sha, "3",
@@ -176,6 +177,7 @@ const ErrorRow* RedisSession::judge_self_test(const Pending& pending, const Repl
     return failure_;
   }
   observe(pending.sent, now, store_now);
+  fresh_report_.shard = tested_shard_;
   fresh_report_.skew = store_now - (clock_.now() - (now - pending.sent) / 2);
   return judge_report();
 }

@@ -258,6 +258,7 @@ class RedisSession {
   StoreReport report_;
   StoreReport fresh_report_;
   std::string token_;
+  std::string tested_shard_;  // whose own keys the self-test on its way is about
   std::uint64_t random_;
 };
 

@@ -25,7 +25,8 @@ struct StoreFault {
 struct StoreReport {
   std::string version;
   std::string run_id;  // another one: another process, which may have lost data
-  std::string epoch;   // another one: the data were lost
+  std::string epoch;   // another one, of the same shard: the data were lost
+  std::string shard;   // whose own keys these are, see SessionOptions; a single server has none
   bool replica = false;
   bool cluster = false;
   std::uint32_t masters = 0;  // of a cluster that was looked at as a whole; 0: one server was
