@@ -34,8 +34,8 @@ std::uint64_t expected_left(const Status& old_status, const ComparisonRules& rul
 void compare_statuses(std::size_t place, const Status& a, const Status& b,
                       const ComparisonRules& rules, std::vector<AnswerDifference>& out) {
   const std::uint64_t left = expected_left(a, rules);
-  // On one budget the old one may have taken the last: then the new one is over, or it is a limit in
-  // shadow mode, and that is not told.
+  // On one budget the old one may have taken the last: then the new one is over, or it is a limit
+  // in shadow mode, and that is not told.
   const bool last_taken =
       rules.taken_between > 0 && a.limited && a.code == "OK" && a.remaining < rules.taken_between;
   if (a.code != b.code && !last_taken) out.push_back({place, "code", a.code, b.code});

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "guard/domain_limiter.h"
+#include "guard/impl.h"
 #include "testing/redis_cluster.h"
 #include "testing/redis_server.h"
 
@@ -265,6 +266,9 @@ TEST_F(EnvoyproxyKeys, WithoutTheStoreAWorkerHasItsPart) {
   // Nine were left when it last heard of the store, and there are two workers.
   EXPECT_GE(admitted, 4U);
   EXPECT_LE(admitted, 5U);
+  std::string metrics;
+  guard.impl().metrics().write(metrics);
+  EXPECT_NE(metrics.find("\nweir_owed_units{shard=\"0\"} 0\n"), std::string::npos) << metrics;
   server_.start();
   const auto give_up = std::chrono::steady_clock::now() + seconds(20);
   RateLimitAnswer back;

@@ -313,8 +313,6 @@ void ShardDriver::tell_owed(Flight& flight, std::span<const store::Counter> coun
   flight.owed.assign(counters.size(), std::nullopt);
   flight.told.resize(counters.size());
   for (std::size_t i = 0; i < counters.size(); ++i) {
-    // Who else counts there keeps no record that would tell a second telling from the first.
-    if (counters[i].kept != store::Kept::weir) continue;
     const std::optional<ladder::OwedUnits> owed = ladder_.known().tell(counters[i], now.store);
     if (!owed) continue;
     flight.tells = true;

@@ -330,6 +330,8 @@ KnownTable::Spent KnownTable::spend(std::span<const Share> shares, Instant store
     }
     entries[i]->charge(store_now, counter.cost);
     entries[i]->spent = true;
+    // Nobody who counts there could tell a second telling from the first.
+    if (counter.kept != store::Kept::weir) continue;
     entries[i]->owe(*counter.numbers, next_outage_, store_now, counter.cost);
   }
   return verdict;
@@ -349,6 +351,7 @@ void KnownTable::unspend(std::span<const Share> shares, Instant store_now,
       entry->local =
           limit::refund(entry->part_numbers, entry->local, store_now, counter.cost, receipt).next;
     }
+    if (counter.kept != store::Kept::weir) continue;
     // Of a window that is over nothing is owed any more; what is owed now is others'.
     if (entry->owed.window != Instant{} && entry->owed.window != receipt) continue;
     (void)entry->disown(*counter.numbers, counter.cost);
