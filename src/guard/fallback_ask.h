@@ -9,6 +9,15 @@
 
 namespace weir::guard {
 
+// Whether a second store may be asked in place of the first one: there is time, and nothing in it
+// is of what the first one counted, as a refund or a reset is.
+inline bool may_fall_back(const SharedAsk& ask, MonoTime now) noexcept {
+  const auto counters = ask.request.counters;
+  return now < ask.answer_by &&
+         std::all_of(counters.begin(), counters.end(),
+                     [](const store::Counter& c) { return c.op == store::Op::take; });
+}
+
 // An ask of the first store, put to a second one. What the second one says is the decision, of rung
 // fallback; where it cannot say either, the first one's policy decides.
 //

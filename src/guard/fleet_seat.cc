@@ -202,6 +202,11 @@ WorkerPart FleetSeat::part() const {
           .why_none = division->why_none()};
 }
 
+std::optional<ladder::MembershipView> FleetSeat::view() const {
+  std::lock_guard lock(mutex_);
+  return shown_;
+}
+
 void FleetSeat::append_json(std::string& out) const {
   const WorkerPart part = this->part();
   if (!part.worker.empty()) {

@@ -62,6 +62,8 @@ class FleetSeat {
   // The store did not answer at the start: says so where that leaves this worker without a part.
   void started_without();
 
+  // See MembershipKeeper::set_origin().
+  void set_origin(std::uint64_t origin) noexcept { keeper_.set_origin(origin); }
   void store_there();
   void store_away();
   std::optional<MonoTime> next_event() const { return keeper_.next_beat(); }
@@ -78,6 +80,8 @@ class FleetSeat {
   // Whether there is nothing to wait for: the first beat was answered, or failed.
   bool settled() const noexcept { return settled_.load(std::memory_order_acquire); }
   WorkerPart part() const;
+  // The fleet as it was last read; absent: it never was.
+  std::optional<ladder::MembershipView> view() const;
   // The fields of /store, with a comma before each.
   void append_json(std::string& out) const;
 

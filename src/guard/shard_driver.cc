@@ -570,7 +570,10 @@ void ShardDriver::note_origin(const redis::StoreReport& report) {
   const bool moved = same_process && report.shard != seen_->shard;
   const bool same = same_process && report.shard == seen_->shard && report.epoch == seen_->epoch;
   seen_ = Seen{report.run_id, report.epoch, report.shard};
-  if (!moved && !same) ladder_.known().set_origin(origin_of(report));
+  if (same) return;
+  const std::uint64_t origin = origin_of(report);
+  seat_.set_origin(origin);  // the list of workers lies beside the shard's own keys
+  if (!moved) ladder_.known().set_origin(origin);
 }
 
 void ShardDriver::on_disconnected(const redis::ErrorRow& why, std::string_view text) {

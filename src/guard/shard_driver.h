@@ -150,6 +150,7 @@ class ShardDriver final : private store::redis::ClientEvents,
   const ShardCounters& counters() const noexcept { return counters_; }
   Connection connection() const;
   WorkerPart part() const { return seat_.part(); }
+  std::optional<ladder::MembershipView> fleet_view() const { return seat_.view(); }
   bool seated() const noexcept { return seat_.settled(); }
   std::string state_json() const;
   // Under that label; it lives as long as the name.

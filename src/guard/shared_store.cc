@@ -263,12 +263,7 @@ class ThreadedStore final : public SharedStore, private StoreLine {
   }
 
   bool ask_fallback(SharedAsk& ask) noexcept {
-    if (!fallback_ || clock_.mono() >= ask.answer_by) return false;
-    // A refund or a reset is of what the first store counted.
-    const auto counters = ask.request.counters;
-    const bool takes = std::all_of(counters.begin(), counters.end(),
-                                   [](const auto& c) { return c.op == store::Op::take; });
-    if (!takes) return false;
+    if (!fallback_ || !may_fall_back(ask, clock_.mono())) return false;
     ShardDriver& driver = fallback_->driver();
     auto* const second = new FallbackAsk(
         ask, [this](SharedAsk& of) { driver_.decide_without(of); },

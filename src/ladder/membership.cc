@@ -77,6 +77,8 @@ std::string MembershipView::to_text() const {
   std::string out(kHeading);
   out.append("\nhistory ");
   append_number(out, static_cast<std::int64_t>(history));
+  out.append("\norigin ");
+  append_number(out, static_cast<std::int64_t>(origin));
   out.append("\nheld ").append(holds_part() ? "1" : "0");
   out.append("\nepoch ");
   append_number(out, static_cast<std::int64_t>(epoch));
@@ -109,6 +111,10 @@ Result<MembershipView> MembershipView::parse(std::string_view text) {
     if (field == "end") break;
     if (field == "history") {
       if (!read_number(line, view.history)) return damaged(number);
+    } else if (field == "origin") {
+      std::int64_t origin = 0;
+      if (!read_number(line, origin)) return damaged(number);
+      view.origin = static_cast<std::uint64_t>(origin);
     } else if (field == "held") {
       if (line != "0" && line != "1") return damaged(number);
       view.held = line == "1";

@@ -42,6 +42,8 @@ struct MembershipView {
   static constexpr Nanos kSilentPart = std::chrono::minutes(10);
 
   std::uint64_t history = 0;  // another one: the store has lost what it knew of the fleet
+  // Of the store's data; another one: it may have lost some of what it knew. 0: nobody said.
+  std::uint64_t origin = 0;
   std::uint64_t epoch = 0;
   std::string self;
   bool held = false;            // this worker held a part by an earlier view already

@@ -18,7 +18,8 @@ std::uint64_t next_random(std::uint64_t& state) {
 
 // Whether two views say the same about who is there.
 bool same_members(const MembershipView& a, const MembershipView& b) {
-  return a.history == b.history && a.epoch == b.epoch && a.holds_part() == b.holds_part() &&
+  return a.history == b.history && a.origin == b.origin && a.epoch == b.epoch &&
+         a.holds_part() == b.holds_part() &&
          std::equal(a.members.begin(), a.members.end(), b.members.begin(), b.members.end(),
                     [](const Member& x, const Member& y) { return x.name == y.name; });
 }
@@ -71,12 +72,15 @@ std::optional<MembershipKeeper::Due> MembershipKeeper::poll(MonoTime now) {
   if (!there_ || out_ || now < next_) return std::nullopt;
   out_ = true;
   last_sent_ = now;
-  return Due{.first = first_, .seen_epoch = seen_epoch(now), .lease = 3 * gap()};
+  // An older list may have an earlier process of this name; whoever has found itself replaced
+  // replaces nobody in turn.
+  const bool anew = announced_ != origin_ && !ousted_;
+  return Due{.first = first_ || anew, .seen_epoch = seen_epoch(now), .lease = 3 * gap()};
 }
 
 // A disk that needs longer than a lease is no reason to hold up others.
 std::uint64_t MembershipKeeper::seen_epoch(MonoTime now) const {
-  if (!view_) return 0;
+  if (!view_ || view_->origin != origin_) return 0;
   if (!options_.writes || (writing_ && now - writing_since_ > kLease)) return view_->epoch;
   return std::min(written_epoch_, view_->epoch);
 }
@@ -109,7 +113,10 @@ bool MembershipKeeper::answered(const FleetNews& news, MonoTime now) {
   const bool was_ousted = std::exchange(ousted_, false);
   full_ = news.outcome == FleetNews::Outcome::full;
   if (full_) first_ = was_first;
+  announced_ = origin_;
   MembershipView next = merged(news);
+  // What stands in the state folder is of another list.
+  if (view_ && view_->origin != next.origin) written_epoch_ = 0;
   const bool changed = was_ousted || !view_ || !same_members(*view_, next);
   view_ = std::move(next);
   const Member* me = view_->member(view_->self);
@@ -126,6 +133,7 @@ bool MembershipKeeper::answered(const FleetNews& news, MonoTime now) {
 MembershipView MembershipKeeper::merged(const FleetNews& news) const {
   MembershipView next;
   next.history = news.history;
+  next.origin = origin_;
   next.epoch = news.epoch;
   next.self = options_.self;
   next.members = news.members;
@@ -136,11 +144,12 @@ MembershipView MembershipKeeper::merged(const FleetNews& news) const {
   return next;
 }
 
-// What an earlier view says beside the new one. A store that has lost what it knew of the fleet
-// does not know that others hold parts: they count as if they had just gone silent. This worker
-// holds on to its own part for the same reason: all of them count it.
+// What an earlier view says beside the new one. A store that has lost what it knew of the fleet, or
+// may have lost some of it, does not know that others hold parts: they count as if they had just
+// gone silent. This worker holds on to its own part for the same reason: all of them count it, but
+// for those who have waited for it until it was forgotten.
 void MembershipKeeper::carry_over(const MembershipView& before, MembershipView& next) {
-  const bool lost = before.history != next.history;
+  const bool lost = before.history != next.history || before.origin != next.origin;
   for (const Member& member : before.members) {
     if (member.name == next.self || next.member(member.name) != nullptr) continue;
     if (!lost && !member.carried) continue;
@@ -154,7 +163,8 @@ void MembershipKeeper::carry_over(const MembershipView& before, MembershipView& 
   const Member* me = next.member(next.self);
   const Member* then = before.member(next.self);
   if (me == nullptr || then == nullptr || !before.holds_part()) return;
-  next.held = lost || me->joined_epoch == then->joined_epoch;
+  const bool counted = next.read_at - before.read_at < MembershipView::kSilentPart;
+  next.held = (lost && counted) || me->joined_epoch == then->joined_epoch;
 }
 
 void MembershipKeeper::failed(MonoTime now) {

@@ -45,7 +45,7 @@ class MembershipKeeper {
     std::uint64_t spread = 0;  // of this process: its beats are not in step with others'
   };
   struct Due {
-    bool first = false;  // the store has not answered one of this process yet
+    bool first = false;  // the store has not answered one of this process yet, or may have lost it
     std::uint64_t seen_epoch = 0;
     Nanos lease{0};
   };
@@ -66,6 +66,10 @@ class MembershipKeeper {
   // young enough. Says why not, otherwise.
   std::optional<std::string> start_from(const MembershipView& view, Instant now);
 
+  // Which data the store holds from now on. After a restart or a failover it may be an older list
+  // of members than the one that was read before: this worker announces itself anew, and what it
+  // has seen of another list it has not seen of this one.
+  void set_origin(std::uint64_t origin) noexcept { origin_ = origin; }
   // The store is there (again): a beat is due at once.
   void store_there(MonoTime now);
   // It is not: no beats.
@@ -101,6 +105,8 @@ class MembershipKeeper {
   const Options options_;
   std::uint64_t spread_;
   std::optional<MembershipView> view_;
+  std::uint64_t origin_ = 0;     // of the data that the store holds
+  std::uint64_t announced_ = 0;  // of those in which this process was announced
   bool first_ = true;
   bool ousted_ = false;
   bool full_ = false;

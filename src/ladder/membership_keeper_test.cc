@@ -185,6 +185,75 @@ TEST(MembershipKeeper, AStoreThatLostTheFleetCostsNobodyItsPart) {
   EXPECT_TRUE(k.division().has_part());
 }
 
+// A restart with an older dump, or a failover to a replica that was behind: of one history still.
+TEST(MembershipKeeper, AStoreThatWentBackCostsNobodyItsPartAndForgetsNobody) {
+  MembershipKeeper k = keeper("a");
+  k.set_origin(1);
+  k.store_there(mono(0s));
+  (void)k.poll(mono(0s));
+  k.answered(news(2, {{"a", 1, 2, at(15s)}, {"b", 2, 2, at(15s)}}), mono(0s));
+  k.store_away();
+  k.set_origin(2);
+  k.store_there(mono(3s));
+  (void)k.poll(mono(3s));
+  // b joined after that list was kept, and has not announced itself again.
+  k.answered(news(1, {{"a", 1, 1, at(18s)}}, 3s), mono(3s));
+  EXPECT_EQ(k.division().workers(), 2U) << "b still holds its part by what it has read";
+  EXPECT_TRUE(k.division().has_part());
+  // A third one has taken the number of b's joining.
+  (void)k.poll(mono(8s));
+  k.answered(news(2, {{"a", 1, 1, at(23s)}, {"c", 2, 2, at(23s)}}, 8s), mono(8s));
+  EXPECT_EQ(k.division().workers(), 3U);
+}
+
+TEST(MembershipKeeper, AfterTheStoreWentBackItAnnouncesItselfAnewAndHasSeenNothingThere) {
+  MembershipKeeper k = keeper("a");
+  k.set_origin(1);
+  k.store_there(mono(0s));
+  (void)k.poll(mono(0s));
+  k.answered(news(7, {{"a", 1, 7, at(15s)}}), mono(0s));
+  const auto before = k.poll(mono(5s));
+  EXPECT_FALSE(before->first);
+  EXPECT_EQ(before->seen_epoch, 7U);
+  k.failed(mono(5s));
+  k.set_origin(2);
+  k.store_there(mono(6s));
+  const auto after = k.poll(mono(6s));
+  EXPECT_TRUE(after->first) << "an earlier process of this name may stand in an older list";
+  EXPECT_EQ(after->seen_epoch, 0U) << "what was the seventh there may be another one here";
+  k.answered(news(7, {{"a", 1, 1, at(21s)}}, 6s), mono(6s));
+  const auto then = k.poll(mono(11s));
+  EXPECT_FALSE(then->first);
+  EXPECT_EQ(then->seen_epoch, 7U);
+}
+
+TEST(MembershipKeeper, WhoWasReplacedReplacesNobodyWhenTheStoreWentBack) {
+  MembershipKeeper k = keeper("a");
+  k.set_origin(1);
+  k.store_there(mono(0s));
+  (void)k.poll(mono(0s));
+  k.answered(news(1, {{"a", 1, 1, at(15s)}}), mono(0s));
+  (void)k.poll(mono(5s));
+  FleetNews other = news(1, {{"a", 1, 1, at(20s)}}, 5s);
+  other.outcome = Outcome::ousted;
+  k.answered(other, mono(5s));
+  k.set_origin(2);
+  k.store_there(mono(6s));
+  EXPECT_FALSE(k.poll(mono(6s))->first);
+}
+
+TEST(MembershipKeeper, WhoWasForgottenIsAJoinerAlsoWhereTheStoreWentBack) {
+  MembershipKeeper k = keeper("a");
+  k.set_origin(1);
+  k.store_there(mono(0s));
+  (void)k.poll(mono(0s));
+  k.answered(news(2, {{"a", 1, 2, at(15s)}, {"b", 2, 2, at(15s)}}), mono(0s));
+  k.set_origin(2);
+  (void)k.poll(mono(700s));
+  k.answered(news(4, {{"a", 4, 4, at(715s)}, {"b", 2, 3, at(715s)}}, 700s), mono(700s));
+  EXPECT_FALSE(k.division().has_part());
+}
+
 TEST(MembershipKeeper, WhoWasDroppedForItsSilenceIsAJoiner) {
   MembershipKeeper k = keeper("a");
   k.store_there(mono(0s));

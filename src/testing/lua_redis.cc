@@ -68,6 +68,9 @@ std::int64_t to_number(const std::string& text) {
 
 // A number as Redis hands it to a command: integers without a point.
 std::string number_text(double value) {
+  if (value == std::floor(value) && std::fabs(value) < 1e15) {
+    return std::to_string(static_cast<std::int64_t>(value));
+  }
   char digits[40];
   std::snprintf(digits, sizeof(digits), "%.17g", value);
   return digits;
@@ -81,7 +84,12 @@ struct Field {
   std::size_t size;
 };
 
-std::vector<Field> fields_of(lua_State* lua, const char* format) {
+// Scripts have few formats, and use them all the time.
+const std::vector<Field>& fields_of(lua_State* lua, const char* format) {
+  thread_local std::map<std::string, std::vector<Field>, std::less<>> formats;
+  const auto found = formats.find(std::string_view(format));
+  if (found != formats.end()) return found->second;
+  const std::string whole = format;
   std::vector<Field> fields;
   if (*format != '>') luaL_error(lua, "only big-endian formats are known here");
   for (++format; *format != 0;) {
@@ -94,7 +102,7 @@ std::vector<Field> fields_of(lua_State* lua, const char* format) {
     if (!known || field.size == 0) luaL_error(lua, "invalid format option '%c'", field.kind);
     fields.push_back(field);
   }
-  return fields;
+  return formats.emplace(whole, std::move(fields)).first->second;
 }
 
 int struct_pack(lua_State* lua) {
@@ -263,7 +271,8 @@ struct LuaGlue {
   }
 };
 
-LuaRedis::LuaRedis(Instant now) : lua_(luaL_newstate()), now_(now) {
+LuaRedis::LuaRedis(Instant now, std::string_view name)
+    : lua_(luaL_newstate()), now_(now), name_(name) {
   luaL_openlibs(lua_);
   lua_newtable(lua_);
   lua_pushlightuserdata(lua_, this);
@@ -289,7 +298,7 @@ LuaRedis::~LuaRedis() {
 void LuaRedis::restart_with(Keys keys) {
   keys_ = std::move(keys);
   scripts_.clear();
-  run_id_ = sha1_hex("run " + std::to_string(++starts_));
+  run_id_ = sha1_hex(name_ + "run " + std::to_string(++starts_));
 }
 
 std::string LuaRedis::execute(const std::vector<std::string>& command) {

@@ -27,7 +27,9 @@ namespace weir::testing {
 // Threads:  one at a time.
 class LuaRedis {
  public:
-  explicit LuaRedis(Instant now = Instant{std::chrono::seconds(1'700'000'000)});
+  // `name` tells its runs from those of other servers.
+  explicit LuaRedis(Instant now = Instant{std::chrono::seconds(1'700'000'000)},
+                    std::string_view name = {});
   ~LuaRedis();
   LuaRedis(const LuaRedis&) = delete;
   LuaRedis& operator=(const LuaRedis&) = delete;
@@ -81,6 +83,7 @@ class LuaRedis {
   std::map<std::string, std::string, std::less<>> shas_;     // by text
   std::map<std::string, int, std::less<>> compiled_;         // by SHA-1: places in Lua's registry
   std::string write_fault_;
+  const std::string name_;
   std::string run_id_;
   std::uint64_t starts_ = 0;
   bool in_script_ = false;

@@ -36,12 +36,18 @@ class Audit {
         for (std::size_t rule = 0; rule < route(0, place).rules.size(); ++rule) {
           counter(place, user, rule);
         }
+        told_alike(place, user);
       }
     }
-    if (history_.scenario.flood) parts_were_let_through();
+    if (history_.flood_parts) parts_were_let_through();
     for (const std::string& state : history_.not_closed) fault("a breaker is still " + state);
     for (const std::string& key : history_.keys_without_expiry) {
       fault("key without time to live: " + key);
+    }
+    for (const std::string& parts : history_.over_parts) fault(parts);
+    for (const std::string& who : history_.no_part) fault("no part in the end: " + who);
+    for (const std::string& key : history_.late_writes) {
+      fault("written by an ask that came too late: " + key);
     }
     if (history_.over_bound != 0) fault("the scripts found a counter above its bound");
     return std::move(faults_);
@@ -69,10 +75,24 @@ class Audit {
 
   // ---- One answer.
 
-  bool exposed(std::uint32_t worker, MonoTime from, MonoTime until) const {
+  const std::vector<Target>& targets(const Record& record) const {
+    return history_.targets[record.question.route][record.question.user];
+  }
+
+  bool exposed(const Record& record) const {
     return std::any_of(history_.exposed.begin(), history_.exposed.end(), [&](const Exposed& e) {
-      return e.worker == worker && e.from <= until && from <= e.until;
+      return e.worker == record.question.worker && e.from <= record.decided_at &&
+             record.asked_at <= e.until &&
+             std::any_of(targets(record).begin(), targets(record).end(),
+                         [&](const Target& target) { return target.shard == e.shard; });
     });
+  }
+
+  // Whether its counters lie on several shards.
+  bool is_split(const Record& record) const {
+    const auto& of = targets(record);
+    return std::any_of(of.begin(), of.end(),
+                       [&](const Target& target) { return target.shard != of[0].shard; });
   }
 
   void look_at(const Record& record) {
@@ -80,29 +100,20 @@ class Audit {
       fault(record, "answered " + std::to_string(record.answers) + " times");
       return;
     }
-    const Nanos deadline = guard::patience_of(
-        record.question.patience, policy(history_.scenario.temperament, 0).model().store.deadline);
+    const Nanos most = policy(history_.scenario.temperament, 0).model().store.deadline *
+                       (history_.scenario.fallback ? 2 : 1);
+    const Nanos deadline = guard::patience_of(record.question.patience, most);
     if (record.decided_at > record.asked_at + deadline)
       fault(record, "answered after its deadline");
     const Rung rung = record.decision->rung;
     // Asked without patience enough for a healthy store, an ask is decided without it.
     const bool impatient = deadline < 10ms;
-    const bool may =
-        impatient || exposed(record.question.worker, record.asked_at, record.decided_at);
+    const bool may = impatient || exposed(record);
     if (rung != Rung::store && rung != Rung::known && !may) {
       fault(record, "decided without the store, which was there");
     }
     if (record.last && rung != Rung::store && rung != Rung::known) fault(record, "not back");
     by_policy(record);
-  }
-
-  bool no_part(const Record& record) const {
-    const auto& rules = route(record.numbers, record.question.route).rules;
-    return std::any_of(rules.begin(), rules.end(), [&](const policy::Rule& rule) {
-      const auto part =
-          limit::part_numbers(rule.numbers, {.rank = record.question.worker, .members = kWorkers});
-      return !part || record.question.cost > part->burst;
-    });
   }
 
   void by_policy(const Record& record) {
@@ -114,7 +125,7 @@ class Audit {
       case Verdict::refused:
         if (decision.rung != Rung::policy) fault(record, "a refusal that is nobody's policy");
         if (open && decision.reason != Reason::over_ceiling) fault(record, "open refused");
-        if (bounded && !no_part(record)) fault(record, "refused although its worker has a part");
+        if (bounded && !record.no_part) fault(record, "refused although its worker has a part");
         break;
       case Verdict::allowed:
         if (decision.rung == Rung::policy && !open) fault(record, "allowed by no policy");
@@ -129,6 +140,11 @@ class Audit {
 
   // ---- One counter.
 
+  struct Which {
+    std::size_t place;
+    std::uint32_t user;
+    std::size_t rule;
+  };
   struct Admission {
     const Record* record;
     Instant at;  // by the store's clock; by true time where that clock was set
@@ -148,9 +164,9 @@ class Audit {
                      [](const Admission& a, const Admission& b) { return a.at < b.at; });
     const Numbers& numbers = most_generous(place, rule);
     if (windowed(numbers)) {
-      by_window(place, numbers, admitted);
+      by_window({place, user, rule}, numbers, admitted);
     } else {
-      by_interval(place, numbers, admitted);
+      by_interval({place, user, rule}, numbers, admitted);
     }
     if (numbers.period_ns == Nanos(1h).count()) counted_once(place, rule, asked);
     if (route(0, place).rules.size() == 1 && numbers.algorithm == Algorithm::fixed_window) {
@@ -169,17 +185,17 @@ class Audit {
     return after.limit > before.limit ? after : before;
   }
 
-  void by_window(std::size_t place, const Numbers& numbers,
+  void by_window(const Which& which, const Numbers& numbers,
                  const std::vector<Admission>& admitted) {
     std::map<Instant, std::vector<const Record*>> windows;
     for (const Admission& admission : admitted) {
       const Instant at = admission.record->decision->decided_at;
       windows[Instant{Nanos(limit::window_at(numbers, at).start_ns)}].push_back(admission.record);
     }
-    for (const auto& [start, records] : windows) hold_against(place, numbers, records, Nanos{0});
+    for (const auto& [start, records] : windows) hold_against(which, numbers, records, Nanos{0});
   }
 
-  void by_interval(std::size_t place, const Numbers& numbers,
+  void by_interval(const Which& which, const Numbers& numbers,
                    const std::vector<Admission>& admitted) {
     const Nanos period(numbers.period_ns);
     for (std::size_t first = 0; first < admitted.size(); ++first) {
@@ -188,17 +204,16 @@ class Audit {
            i < admitted.size() && admitted[i].at < admitted[first].at + period; ++i) {
         records.push_back(admitted[i].record);
       }
-      hold_against(place, numbers, records, period);
+      hold_against(which, numbers, records, period);
     }
   }
 
   // What these admissions of one window went through, and what may have been admitted then.
-  void hold_against(std::size_t place, const Numbers& numbers,
+  void hold_against(const Which& which, const Numbers& numbers,
                     const std::vector<const Record*>& records, Nanos period) {
-    const policy::Route& of = route(0, place);
     std::uint64_t sum = 0;
     std::set<std::uint32_t> workers;
-    std::set<std::uint64_t> incarnations;
+    std::map<std::uint64_t, std::uint64_t> parts;  // of those that admitted by themselves
     ladder::Exposure exposure{.workers = kWorkers, .store_answered = false};
     MonoTime from = records.front()->asked_at;
     MonoTime until = records.front()->decided_at;
@@ -206,26 +221,45 @@ class Audit {
       sum += record->question.cost;
       from = std::min(from, record->asked_at);
       until = std::max(until, record->decided_at);
-      if (record->decision->rung == Rung::store) {
-        exposure.store_answered = true;
-      } else {
-        workers.insert(record->question.worker);
-        incarnations.insert(record->incarnation);
-      }
+      const Rung rung = record->decision->rung;
+      exposure.fallback_answered = exposure.fallback_answered || rung == Rung::fallback;
+      // Of several shards one may have been there.
+      exposure.store_answered = exposure.store_answered || rung == Rung::store || is_split(*record);
+      if (rung == Rung::store || rung == Rung::fallback) continue;
+      workers.insert(record->question.worker);
+      std::uint64_t& part = parts[record->incarnation];
+      part = std::max(part, record->part[which.rule]);
     }
     exposure.cut_off = static_cast<std::uint32_t>(workers.size());
-    exposure.replaced = static_cast<std::uint32_t>(incarnations.size() - workers.size());
-    for (const MonoTime loss : history_.losses) exposure.losses += from <= loss && loss <= until;
-    if (of.ceiling) exposure.ceiling = &of.ceiling->numbers;
-    const auto bound = ladder::most_admitted(numbers, of.when_store_fails, exposure);
+    exposure.replaced = static_cast<std::uint32_t>(parts.size() - workers.size());
+    const std::size_t shard = history_.targets[which.place][which.user][which.rule].shard;
+    for (const Loss& loss : history_.losses) {
+      exposure.losses += loss.shard == shard && from <= loss.until && loss.from <= until;
+    }
+    const auto bound = most_admitted(which, numbers, exposure, parts);
     if (!bound) return;
-    const std::uint64_t most =
-        *bound + for_steps(numbers, from, until, period, incarnations.size());
+    const std::uint64_t most = *bound + for_steps(numbers, from, until, period, parts.size());
     if (sum > most) {
       fault(*records.front(), std::to_string(sum) + " admitted within " +
                                   std::to_string((until - from) / 1ms) + " ms, and the bound is " +
                                   std::to_string(most));
     }
+  }
+
+  // Where the fleet reads in the store who is there, the parts are those that its workers had; that
+  // they fit the limit together is looked at while they have them.
+  std::optional<std::uint64_t> most_admitted(
+      const Which& which, const Numbers& numbers, ladder::Exposure exposure,
+      const std::map<std::uint64_t, std::uint64_t>& parts) const {
+    const policy::Route& of = route(0, which.place);
+    if (of.ceiling) exposure.ceiling = &of.ceiling->numbers;
+    if (!history_.scenario.members || of.when_store_fails != FailurePolicy::bounded) {
+      return ladder::most_admitted(numbers, of.when_store_fails, exposure);
+    }
+    exposure.cut_off = exposure.replaced = 0;
+    auto most = ladder::most_admitted(numbers, of.when_store_fails, exposure);
+    for (const auto& [incarnation, part] : parts) *most += part;
+    return most;
   }
 
   // A clock that is set forward is time that passes for a counter; a window whose clock is set
@@ -261,6 +295,7 @@ class Audit {
     if (stepped) return;  // the hour may be another
     std::uint64_t admitted = 0;
     std::uint64_t by_store = 0;
+    std::uint64_t by_fallback = 0;
     std::uint64_t unheard = 0;
     const Record* final = nullptr;
     for (const Record* record : asked) {
@@ -271,6 +306,8 @@ class Audit {
       if (record->decision->allowed()) {
         admitted += cost;
         if (record->decision->rung == Rung::store) by_store += cost;
+        // What the second store admitted is not owed to the first.
+        if (record->decision->rung == Rung::fallback) by_fallback += cost;
       }
       if (record->last && record->decision->rung == Rung::store) final = record;
     }
@@ -285,8 +322,9 @@ class Audit {
     }
     const bool forgotten = !history_.losses.empty() || history_.reload ||
                            history_.scenario.has(FaultKind::restart_worker) ||
-                           history_.scenario.has(FaultKind::crash_worker);
-    const std::uint64_t least = open ? by_store : admitted;
+                           history_.scenario.has(FaultKind::crash_worker) ||
+                           history_.scenario.has(FaultKind::leave);
+    const std::uint64_t least = open ? by_store : admitted - by_fallback;
     if (!forgotten && used < std::min<std::uint64_t>(report.limit, least)) {
       fault(*final, "the store counts " + std::to_string(used) + " of " + std::to_string(least) +
                         " that were admitted");
@@ -324,23 +362,64 @@ class Audit {
     }
   }
 
+  // Those who ask alike in one moment are told as if they had asked one after the other: the first
+  // of them are admitted, and each finds what those before it left.
+  void told_alike(std::size_t place, std::uint32_t user) {
+    const Record* before = nullptr;
+    for (const Record& record : history_.records) {
+      if (record.question.route != place || record.question.user != user) continue;
+      const bool asked =
+          record.decision && record.decision->rung == Rung::store && record.question.cost > 0;
+      if (asked && before != nullptr && same_moment(*before, record)) after(*before, record);
+      before = asked ? &record : nullptr;
+    }
+  }
+
+  static bool same_moment(const Record& a, const Record& b) {
+    return a.incarnation == b.incarnation && a.asked_at == b.asked_at &&
+           a.decided_at == b.decided_at && a.decision->decided_at == b.decision->decided_at &&
+           a.question.cost == b.question.cost && a.question.patience == b.question.patience;
+  }
+
+  void after(const Record& before, const Record& record) {
+    if (!before.decision->allowed() && record.decision->allowed()) {
+      fault(record, "admitted after one alike was denied");
+    }
+    const auto& earlier = before.decision->rules();
+    const auto& later = record.decision->rules();
+    for (std::size_t i = 0; i < later.size() && i < earlier.size(); ++i) {
+      if (!earlier[i].remaining || !later[i].remaining) continue;
+      const std::uint64_t taken = record.decision->allowed() ? record.question.cost : 0;
+      if (*later[i].remaining + taken > *earlier[i].remaining) {
+        fault(record, "told of " + std::to_string(*later[i].remaining) +
+                          " left after one alike "
+                          "was told of " +
+                          std::to_string(*earlier[i].remaining));
+      }
+    }
+  }
+
   // ---- Letting through what it can.
 
   void parts_were_let_through() {
     const Fault& outage = *history_.scenario.flood;
     const MonoTime from = history_.began + outage.start;
     const MonoTime until = from + outage.length;
+    for (const Fault& fault : history_.scenario.faults) {
+      // Who comes anew has read nothing, and who goes is asked no more.
+      const bool meanwhile =
+          fault.start < outage.start + outage.length && outage.start < fault.start + fault.length;
+      if (history_.scenario.members && replaces(fault.kind) && meanwhile) return;
+    }
     std::uint64_t admitted = 0;
-    std::uint32_t limit = 0;
     for (const Record& record : history_.records) {
       if (record.question.route != flood_route() || record.last || record.void_) continue;
       if (record.asked_at < from || record.asked_at > until || !record.decision) continue;
-      limit = route(record.numbers, flood_route()).rules.front().numbers.limit;
       if (record.decision->allowed()) admitted += record.question.cost;
     }
-    if (admitted * 100 < std::uint64_t{limit} * 95) {
-      fault("an outage let " + std::to_string(admitted) + " of " + std::to_string(limit) +
-            " through");
+    if (admitted * 100 < *history_.flood_parts * 95) {
+      fault("an outage let " + std::to_string(admitted) + " of " +
+            std::to_string(*history_.flood_parts) + " through");
     }
   }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -19,10 +20,17 @@ namespace weir::sim {
 // nothing.
 enum class Canary : std::uint8_t {
   none,
-  owed_twice,    // the store forgets what each worker has told of what it owes
-  runs_twice,    // every ask is carried out twice, as by a client that retries
-  whole_limits,  // every worker takes the whole limit for its part
-  no_expiry,     // keys lose their time to live
+  owed_twice,          // the store forgets what each worker has told of what it owes
+  runs_twice,          // every ask is carried out twice, as by a client that retries
+  whole_limits,        // every worker takes the whole limit for its part
+  no_expiry,           // keys lose their time to live
+  runs_late,           // the store carries out what came after its time
+  forgets_the_silent,  // the store drops a member as soon as its lease is over
+  seen_unread,         // workers say that they have seen members of whom they have not read
+  echoes,              // of callers that ask as one, one asks, and all are told what it was
+  fallback_forgets,    // the second store counts nothing
+  stays_behind,        // a worker goes on asking the old master when another one took over
+  one_for_all,         // with one shard all are taken for dead
 };
 
 // One ask and what came of it.
@@ -36,11 +44,22 @@ struct Record {
   MonoTime decided_at{};
   int answers = 0;
   bool void_ = false;  // its worker crashed before it answered
+  // When it was decided: by rule, the most that its worker's part holds in one window.
+  std::array<std::uint64_t, 2> part{};
+  bool no_part = false;  // of some rule its worker's part could never hold it
 };
 
 // A worker without the store, or perhaps so.
 struct Exposed {
   std::uint32_t worker = 0;
+  std::size_t shard = 0;
+  MonoTime from{};
+  MonoTime until{};
+};
+
+// A time in which a store lost data: an instant, or as long as two counted for one.
+struct Loss {
+  std::size_t shard = 0;
   MonoTime from{};
   MonoTime until{};
 };
@@ -51,14 +70,19 @@ struct History {
   MonoTime began{};
   std::deque<Record> records;
   std::vector<Exposed> exposed;
-  std::vector<MonoTime> losses;
-  std::vector<std::pair<MonoTime, Nanos>> steps;        // of the store's clock
-  std::optional<std::pair<MonoTime, MonoTime>> reload;  // the first worker, and the last
-  std::size_t numbers = 0;                              // at the end
+  std::vector<Loss> losses;
+  std::vector<std::array<std::vector<Target>, 2>> targets;  // by route and user
+  std::vector<std::pair<MonoTime, Nanos>> steps;            // of the store's clock
+  std::optional<std::pair<MonoTime, MonoTime>> reload;      // the first worker, and the last
+  std::size_t numbers = 0;                                  // at the end
   std::vector<std::uint64_t> unknown;  // asks and charges of a worker whose fate nobody can know
   std::uint64_t over_bound = 0;        // as the scripts found it
   std::vector<std::string> keys_without_expiry;
   std::vector<std::string> not_closed;  // breakers at the end
+  std::vector<std::string> over_parts;  // parts that together were above their limit
+  std::vector<std::string> no_part;     // workers without one in the end
+  std::vector<std::string> late_writes;
+  std::optional<std::uint64_t> flood_parts;  // units of the flood's limit that were offered
   std::uint64_t events = 0;
 };
 

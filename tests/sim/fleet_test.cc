@@ -20,8 +20,9 @@ namespace {
 using WallClock = std::chrono::steady_clock;
 
 // Seeds that once found a fault: of Weir's, or planted in it to see whether it would be found.
-constexpr std::array<std::uint64_t, 13> kKept{1,     42,    70003, 70004, 70005, 70006, 70012,
-                                              70068, 70105, 70186, 70190, 70246, 70370};
+constexpr std::array<std::uint64_t, 17> kKept{1,     42,     70003,  70004,  70005, 70006,
+                                              70012, 70068,  70105,  70186,  70190, 70246,
+                                              70370, 100399, 100494, 100888, 101065};
 
 std::uint64_t number_of(const char* name, std::uint64_t otherwise) {
   const char* text = std::getenv(name);
@@ -79,7 +80,7 @@ TEST(Fleet, RunsTheSameForTheSameSeed) {
 
 TEST(Fleet, DrawsWhatIsWorthRunning) {
   std::array<int, kFaultKinds> drawn{};
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+  for (std::uint64_t seed = 0; seed < 1'000; ++seed) {
     const Scenario scenario = draw(seed);
     EXPECT_GE(scenario.questions.size(), 300U);
     std::size_t kinds = 0;
@@ -107,7 +108,11 @@ TEST_P(Canaries, AreFound) {
 
 INSTANTIATE_TEST_SUITE_P(Planted, Canaries,
                          ::testing::Values(Canary::owed_twice, Canary::runs_twice,
-                                           Canary::whole_limits, Canary::no_expiry));
+                                           Canary::whole_limits, Canary::no_expiry,
+                                           Canary::runs_late, Canary::forgets_the_silent,
+                                           Canary::seen_unread, Canary::echoes,
+                                           Canary::fallback_forgets, Canary::stays_behind,
+                                           Canary::one_for_all));
 
 }  // namespace
 }  // namespace weir::sim

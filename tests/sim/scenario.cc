@@ -16,17 +16,39 @@ namespace {
 
 constexpr int kQuestions = 320;
 constexpr Nanos kLength = 14s;
+// Of a fleet that reads in the store who is there: beats, leases and joining take their time.
+constexpr Nanos kMostLength = 55s;
 
 constexpr std::array<std::string_view, kFaultKinds> kNames{
     "outage",       "hang",           "slow",         "delay",         "cut",         "cut_up",
     "cut_down",     "lose_replies",   "flush",        "restart_empty", "restart_old", "clock_step",
-    "scripts_gone", "restart_worker", "crash_worker", "reload"};
+    "scripts_gone", "restart_worker", "crash_worker", "reload",        "promote",     "silence",
+    "leave",        "members_gone",   "fallback_away"};
 
-Fault draw_fault(FaultKind kind, SimRandom& random) {
+bool fits(FaultKind kind, const Scenario& scenario) {
+  switch (kind) {
+    case FaultKind::silence:
+    case FaultKind::leave:
+    case FaultKind::members_gone:
+      return scenario.members;
+    case FaultKind::fallback_away:
+      return scenario.fallback;
+    default:
+      return true;
+  }
+}
+
+// Of those, one a run: what several make of a counter has no bound of its own.
+bool comes_once(FaultKind kind) {
+  return kind == FaultKind::reload || kind == FaultKind::promote;
+}
+
+Fault draw_fault(FaultKind kind, const Scenario& scenario, SimRandom& random) {
   Fault fault{.kind = kind};
-  fault.start = random.between(1s, 9s);
+  fault.start = random.between(1s, scenario.length - 5s);
   fault.length = random.percent(30) ? random.between(5ms, 100ms) : random.between(100ms, 4s);
   fault.worker = static_cast<std::uint32_t>(random.below(kWorkers));
+  fault.shard = random.below(scenario.shards);
   fault.numbers = 1 + random.below(kNumberSets - 1);
   switch (kind) {
     case FaultKind::delay:
@@ -43,6 +65,18 @@ Fault draw_fault(FaultKind kind, SimRandom& random) {
       fault.amount = random.percent(50) ? by : -by;
       break;
     }
+    case FaultKind::promote:
+      fault.length = random.between(50ms, 4s);
+      fault.amount = random.percent(30) ? 0ns : random.between(1ms, 800ms);
+      fault.start = std::max(fault.start, fault.amount);
+      if (random.percent(30)) fault.ahead = random.between(-1s, 1s);
+      break;
+    case FaultKind::silence:
+      fault.length = random.between(16s, 35s);
+      break;
+    case FaultKind::leave:
+      fault.length = random.between(10ms, 8s);
+      break;
     default:
       break;
   }
@@ -69,6 +103,8 @@ void draw_questions(SimRandom& random, Scenario& scenario) {
   Question burst = draw_question(random, routes);
   Nanos spread = 30ms;
   Nanos pace = 0ns;
+  // At one instant, in which the store's thread finds them together.
+  bool at_once = false;
   bool alike = false;
   for (int i = 0; i < kQuestions; ++i) {
     Question question = draw_question(random, routes);
@@ -79,6 +115,8 @@ void draw_questions(SimRandom& random, Scenario& scenario) {
       spread = random.between(1ms, 80ms);
       pace = random.percent(50) ? random.between(3ms, 15ms) : 0ns;
       alike = random.percent(60);
+      at_once = random.percent(30);
+      burst.cost = random.percent(80) ? 1 : burst.cost;
       if (alike && random.percent(30)) burst.route = routes.front();
       // Whoever is cut off has most to get wrong.
       if (is_of_one_worker(near.kind)) burst.worker = near.worker;
@@ -88,12 +126,14 @@ void draw_questions(SimRandom& random, Scenario& scenario) {
         question.worker = burst.worker;
         question.route = burst.route;
         question.user = burst.user;
+        if (at_once) question.cost = burst.cost;
+        if (at_once) question.patience = burst.patience;
       }
-      // One after the other, or all at some time.
-      if (pace > 0ns) burst.at += pace;
-      question.at = burst.at + (pace > 0ns ? 0ns : random.between(0ns, spread));
+      // All at one time, one after the other, or all at some time.
+      if (pace > 0ns && !at_once) burst.at += pace;
+      question.at = burst.at + (pace > 0ns || at_once ? 0ns : random.between(0ns, spread));
     } else {
-      question.at = random.between(0s, kLength);
+      question.at = random.between(0s, scenario.length);
     }
     scenario.questions.push_back(question);
   }
@@ -102,8 +142,10 @@ void draw_questions(SimRandom& random, Scenario& scenario) {
 // More than every worker's part, over the middle of the outage.
 void draw_flood(SimRandom& random, Scenario& scenario) {
   const FaultKind kind = random.percent(50) ? FaultKind::outage : FaultKind::hang;
-  const Fault fault{
-      .kind = kind, .start = random.between(1s, 8s), .length = random.between(1s, 4s)};
+  const Fault fault{.kind = kind,
+                    .start = random.between(1s, 8s),
+                    .length = random.between(1s, 4s),
+                    .shard = kFloodShard};
   const auto units = route(0, flood_route()).rules.front().numbers.limit;
   for (std::uint32_t worker = 0; worker < kWorkers; ++worker) {
     for (std::uint32_t i = 0; i < units / kWorkers + 3; ++i) {
@@ -134,6 +176,8 @@ bool cuts_off(FaultKind kind) {
     case FaultKind::clock_step:
     case FaultKind::scripts_gone:
     case FaultKind::reload:
+    case FaultKind::members_gone:
+    case FaultKind::fallback_away:
       return false;
     default:
       return true;
@@ -149,10 +193,22 @@ bool is_of_one_worker(FaultKind kind) {
     case FaultKind::lose_replies:
     case FaultKind::restart_worker:
     case FaultKind::crash_worker:
+    case FaultKind::silence:
+    case FaultKind::leave:
       return true;
     default:
       return false;
   }
+}
+
+bool replaces(FaultKind kind) {
+  return kind == FaultKind::restart_worker || kind == FaultKind::crash_worker ||
+         kind == FaultKind::leave;
+}
+
+bool Scenario::loses_data() const {
+  return has(FaultKind::flush) || has(FaultKind::restart_empty) || has(FaultKind::restart_old) ||
+         has(FaultKind::promote);
 }
 
 bool Scenario::has(FaultKind kind) const {
@@ -161,40 +217,87 @@ bool Scenario::has(FaultKind kind) const {
 
 std::string Scenario::text() const {
   std::string out = "seed " + std::to_string(seed) + ", temperament " +
-                    std::to_string(temperament) + ", jitter " + milliseconds(jitter) + "\n";
+                    std::to_string(temperament) + ", jitter " + milliseconds(jitter);
+  if (shards > 1) out += ", " + std::to_string(shards) + " shards";
+  if (fallback) out += ", a fallback store";
+  if (turn > 0ns) out += ", turns of " + milliseconds(turn);
+  out += "\n";
+  if (members) {
+    out += "  members read in the store, after " + milliseconds(warm_up) + ":";
+    for (std::uint32_t i = 0; i < tenures.size(); ++i) {
+      out += " " + std::to_string(i) + (tenures[i].lasts ? " lasts" : "");
+      if (tenures[i].joins_at) out += " joins at " + milliseconds(*tenures[i].joins_at);
+      out += i + 1 < tenures.size() ? "," : "\n";
+    }
+  }
   for (const Fault& fault : faults) {
     out += "  " + milliseconds(fault.start) + " +" + milliseconds(fault.length) + " " +
            std::string(to_string(fault.kind));
-    if (is_of_one_worker(fault.kind)) out += " worker " + std::to_string(fault.worker);
+    if (is_of_one_worker(fault.kind) || fault.kind == FaultKind::promote) {
+      out += " worker " + std::to_string(fault.worker);
+    }
+    if (shards > 1) {
+      out += fault.shard == kFloodShard ? " of the flood's shard"
+                                        : " shard " + std::to_string(fault.shard);
+    }
     if (fault.amount != Nanos{0}) out += " by " + milliseconds(fault.amount);
+    if (fault.ahead != Nanos{0}) out += " ahead " + milliseconds(fault.ahead);
     if (fault.kind == FaultKind::reload) out += " numbers " + std::to_string(fault.numbers);
     out += "\n";
   }
   return out;
 }
 
+namespace {
+
+// What kind of fleet, on what kind of store.
+void draw_surroundings(SimRandom& random, Scenario& scenario) {
+  scenario.temperament = random.below(kTemperaments);
+  scenario.length = kLength;
+  scenario.warm_up = 100ms;
+  if (random.percent(50)) scenario.jitter = random.between(0us, 3ms);
+  if (random.percent(30)) scenario.turn = random.between(1us, 300us);
+  const std::uint64_t store = random.below(100);
+  scenario.fallback = store < 20;
+  if (store >= 75) scenario.shards = 3;
+  for (std::uint32_t i = 0; i < kWorkers; ++i) {
+    scenario.walls.push_back(random.percent(50) ? 0ms : random.between(-800ms, 800ms));
+  }
+  scenario.members = random.percent(50);
+  if (!scenario.members) return;
+  scenario.length = random.between(kLength, kMostLength);
+  // Before all have seen each other, or after.
+  if (random.percent(60)) scenario.warm_up = 12s;
+  for (std::uint32_t i = 0; i < kWorkers; ++i) {
+    Tenure tenure{.lasts = random.percent(60)};
+    tenure.disk = random.percent(10) ? random.between(100ms, 2s) : random.between(100us, 20ms);
+    if (i > 0 && random.percent(20)) {
+      tenure.joins_at = random.between(100ms, scenario.length - 3s);
+    }
+    scenario.tenures.push_back(tenure);
+  }
+  scenario.ends_late = random.percent(5);
+}
+
+}  // namespace
+
 Scenario draw(std::uint64_t seed) {
   SimRandom random(seed);
   Scenario scenario;
   scenario.seed = seed;
-  scenario.temperament = random.below(kTemperaments);
-  scenario.length = kLength;
-  if (random.percent(50)) scenario.jitter = random.between(0us, 3ms);
-  for (std::uint32_t i = 0; i < kWorkers; ++i) {
-    scenario.walls.push_back(random.percent(50) ? 0ms : random.between(-800ms, 800ms));
-  }
+  draw_surroundings(random, scenario);
   if (random.percent(40)) draw_flood(random, scenario);
   // Two kinds at least, and now and then one of them again.
   std::array<bool, kFaultKinds> drawn{};
   const std::size_t wanted = 2 + random.below(3);
   for (std::size_t kinds = scenario.flood ? 1 : 0; kinds < wanted;) {
-    const std::size_t kind = random.below(kFaultKinds);
-    // One change of numbers a run: what several make of a counter has no bound of its own.
-    if (drawn[kind] && kind == static_cast<std::size_t>(FaultKind::reload)) continue;
-    if (scenario.flood && kind == static_cast<std::size_t>(scenario.flood->kind)) continue;
-    if (!drawn[kind]) ++kinds;
-    drawn[kind] = true;
-    scenario.faults.push_back(draw_fault(static_cast<FaultKind>(kind), random));
+    const std::size_t place = random.below(kFaultKinds);
+    const auto kind = static_cast<FaultKind>(place);
+    if (!fits(kind, scenario) || (drawn[place] && comes_once(kind))) continue;
+    if (scenario.flood && kind == scenario.flood->kind) continue;
+    if (!drawn[place]) ++kinds;
+    drawn[place] = true;
+    scenario.faults.push_back(draw_fault(kind, scenario, random));
   }
   draw_questions(random, scenario);
   return scenario;

@@ -11,7 +11,7 @@
 namespace weir::sim {
 
 // What a seed draws: who asks what when, and what goes wrong meanwhile. Times count from the start
-// of the run, when every worker is connected.
+// of the run, when every worker that is there from the start is connected.
 
 enum class FaultKind : std::uint8_t {
   outage,         // the server is gone; it comes back with its data
@@ -30,22 +30,37 @@ enum class FaultKind : std::uint8_t {
   restart_worker,
   crash_worker,  // whoever waited for it hears nothing
   reload,        // the workers load other numbers, one after the other
+  promote,       // a replica that is `amount` behind takes over; one worker goes on asking the old
+                 // master for a while
+  // Only of a fleet that reads in the store who is there.
+  silence,       // a cut that outlasts a lease
+  leave,         // in order; another process takes the place later
+  members_gone,  // the list of them is deleted
+  // Only where there is a second store.
+  fallback_away,
 };
-inline constexpr std::size_t kFaultKinds = 16;
+inline constexpr std::size_t kFaultKinds = 21;
 std::string_view to_string(FaultKind kind);
+
+// In place of a shard: the one that has the counter of the flood.
+inline constexpr std::size_t kFloodShard = SIZE_MAX;
 
 struct Fault {
   FaultKind kind = FaultKind::outage;
   Nanos start{0};
   Nanos length{0};
   std::uint32_t worker = 0;  // where it is one worker's
+  std::size_t shard = 0;     // where it is one shard's
   Nanos amount{0};
+  Nanos ahead{0};           // promote: the new master's clock, against the old one's
   std::size_t numbers = 0;  // reload
 };
 
 // Whether workers may do without the store because of it.
 bool cuts_off(FaultKind kind);
 bool is_of_one_worker(FaultKind kind);
+// Whether another process takes the worker's place.
+bool replaces(FaultKind kind);
 
 struct Question {
   Nanos at{0};
@@ -56,18 +71,33 @@ struct Question {
   std::optional<Nanos> patience;
 };
 
+// One worker of a fleet that reads in the store who is there.
+struct Tenure {
+  bool lasts = false;  // it has a state folder, and comes back under its name
+  Nanos disk{0};       // what a write to it takes
+  std::optional<Nanos> joins_at;
+};
+
 struct Scenario {
   std::uint64_t seed = 0;
   std::size_t temperament = 0;
+  std::size_t shards = 1;
+  bool fallback = false;        // a second store is named
+  Nanos turn{0};                // until the store's thread comes round
+  bool members = false;         // who shares the limits is read in the store, not in the policy
+  std::vector<Tenure> tenures;  // members: of each worker
+  Nanos warm_up{0};             // before the first question
   std::vector<Fault> faults;
   std::vector<Question> questions;
   std::vector<Nanos> walls;  // each worker's clock, against true time
   Nanos jitter{0};
   Nanos length{0};
+  bool ends_late = false;  // members: long enough after all that for the gone to be forgotten
   // A whole outage in which every worker is offered its part of the flood route.
   std::optional<Fault> flood;
 
   bool has(FaultKind kind) const;
+  bool loses_data() const;
   std::string text() const;
 };
 

@@ -2,52 +2,18 @@
 
 #include <array>
 #include <cstdlib>
+#include <memory>
 #include <utility>
 
 #include "guard/descriptor_values.h"
 
 namespace weir::sim {
 
-SimStore::SimStore(const policy::StoreSpec& spec, testing::SimLoop& loop, Clock& clock,
-                   testing::SimRedis& server, testing::SimLink& link, std::uint64_t seed)
-    : loop_(loop),
-      wire_(loop, server, link),
-      driver_(guard::ShardDriver::Options::of(spec, seed),
-              store::redis::KeySpace::make(spec.prefix, spec.prefix).value(), wire_, clock, nullptr,
-              *this) {
-  driver_.start();
-}
-
-SimStore::~SimStore() {
-  take_in();
-  driver_.stop();
-}
-
-void SimStore::decide(guard::SharedAsk& ask) noexcept {
-  if (!driver_.begin(ask)) return;
-  intake_.push_back(&ask);
-  if (intake_.size() > 1) return;
-  loop_.after(Nanos{0}, [this, alive = std::weak_ptr(alive_)] {
-    if (!alive.expired()) take_in();
-  });
-}
-
-void SimStore::take_in() {
-  for (guard::SharedAsk* ask : std::exchange(intake_, {})) driver_.send(*ask);
-}
-
-void SimStore::wake_at(MonoTime when) {
-  loop_.at(when, [this, number = ++wake_, alive = std::weak_ptr(alive_)] {
-    if (!alive.expired() && number == wake_) driver_.on_wake();
-  });
-}
-
-Worker::Worker(const Policy& policy, Place place, testing::SimLoop& loop, testing::SimRedis& server,
-               testing::SimLink& link, Nanos wall_ahead, std::uint64_t seed)
+Worker::Worker(const Policy& policy, const StoreSetup& setup, testing::SimLoop& loop,
+               Nanos wall_ahead)
     : clock_(loop, wall_ahead), guard_(policy, {.clock = &clock_}, {.local = {}, .shared = true}) {
-  auto store = std::make_unique<SimStore>(policy.model().store, loop, clock_, server, link, seed);
-  driver_ = &store->driver();
-  driver_->divide(ladder::Division::fixed(place.of, place.index));
+  auto store = std::make_unique<SimStore>(setup, loop, clock_);
+  store_ = store.get();
   guard_.share(std::move(store));
 }
 
@@ -59,6 +25,36 @@ void Worker::check(std::string_view route, std::string_view user, CheckOptions o
 
 void Worker::reload(const Policy& policy) {
   if (!guard_.reload(policy)) std::abort();
+}
+
+std::vector<Target> Worker::targets(std::string_view route, std::string_view user) {
+  const std::array<Descriptor, 1> descriptors{Descriptor{"user", user}};
+  const auto policy = guard_.policy();
+  guard::Plan plan;
+  (void)plan.make(*policy->find(route), *policy, guard::DescriptorValues(descriptors), 1,
+                  guard_.hasher(), guard_.digester());
+  std::vector<Target> targets;
+  for (const store::Counter& counter : plan.asked()) {
+    targets.push_back({counter.digest, store_->shard_of(counter.key)});
+  }
+  return targets;
+}
+
+std::uint64_t Worker::unknown() {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < store_->shards(); ++i) {
+    const auto& counters = store_->shard(i).driver().counters();
+    sum += counters.unknown() + counters.not_given_back();
+  }
+  return sum;
+}
+
+std::uint64_t Worker::over_bound() {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < store_->shards(); ++i) {
+    sum += store_->shard(i).driver().counters().over_bound();
+  }
+  return sum;
 }
 
 }  // namespace weir::sim

@@ -20,7 +20,7 @@ void SimRedis::connect(const ConnectionPtr& connection) {
   if (link.cut_up || link.cut_down) return;
   loop_.after(travel(link) + travel(link), [this, connection] {
     if (connection->events == nullptr) return;
-    if (!running_) {
+    if (!running_ || connection->link->barred) {
       connection->open = false;
       std::exchange(connection->events, nullptr)->on_closed(LocalFault::refused);
       return;
@@ -123,11 +123,12 @@ void SimRedis::arrive(const ConnectionPtr& connection, std::string_view bytes) {
   }
 }
 
-void SimRedis::execute(const ConnectionPtr& connection, const std::vector<std::string>& command) {
+void SimRedis::execute(const ConnectionPtr& connection, std::vector<std::string> command) {
   ++executed_;
   redis_.set_now(clock());
   if (on_command) on_command(command);
   std::string reply = redis_.execute(command);
+  if (on_reply) on_reply(command, reply);
   if (connection->open) send_down(connection, std::move(reply));
 }
 
@@ -136,9 +137,10 @@ void SimRedis::execute(const ConnectionPtr& connection, const std::vector<std::s
 
 void SimWire::open() {
   connection_ = std::make_shared<SimRedis::Connection>();
-  connection_->link = &link_;
+  connection_->link = link_;
   connection_->events = events_;
-  server_.connect(connection_);
+  connected_to_ = server_;
+  server_->connect(connection_);
 }
 
 void SimWire::close() {
@@ -147,7 +149,7 @@ void SimWire::close() {
 }
 
 void SimWire::send(std::string& bytes) {
-  if (connection_) server_.send_up(connection_, std::exchange(bytes, {}));
+  if (connection_) connected_to_->send_up(connection_, std::exchange(bytes, {}));
   bytes.clear();
 }
 

@@ -24,6 +24,7 @@ struct SimLink {
   // A cut way holds what is sent until it is mended, as TCP does.
   bool cut_up = false;
   bool cut_down = false;
+  bool barred = false;  // new connections are refused
 };
 
 // A Redis server in simulated time, with the shipped scripts, and the ways to it.
@@ -32,7 +33,9 @@ struct SimLink {
 // is carried out although the sender has closed the connection since.
 class SimRedis {
  public:
-  SimRedis(SimLoop& loop, std::uint64_t seed) : loop_(loop), random_(seed) {}
+  // `name` tells its process from those of other servers.
+  SimRedis(SimLoop& loop, std::uint64_t seed, std::string_view name = "one")
+      : loop_(loop), random_(seed), redis_(loop.now(), name) {}
   SimRedis(const SimRedis&) = delete;
   SimRedis& operator=(const SimRedis&) = delete;
 
@@ -60,9 +63,11 @@ class SimRedis {
   void mended(const SimLink& link);
 
   LuaRedis& redis() noexcept { return redis_; }
+  const LuaRedis::Keys& keys() const noexcept { return redis_.keys(); }
   std::uint64_t executed() const noexcept { return executed_; }
-  // For each command, before it is carried out.
-  std::function<void(const std::vector<std::string>&)> on_command;
+  // For each command, before it is carried out as it then stands, and after, with the reply.
+  std::function<void(std::vector<std::string>& command)> on_command;
+  std::function<void(const std::vector<std::string>& command, std::string_view reply)> on_reply;
 
  private:
   friend class SimWire;
@@ -84,7 +89,7 @@ class SimRedis {
   void send_up(const ConnectionPtr& connection, std::string bytes);
   void send_down(const ConnectionPtr& connection, std::string bytes);
   void arrive(const ConnectionPtr& connection, std::string_view bytes);
-  void execute(const ConnectionPtr& connection, const std::vector<std::string>& command);
+  void execute(const ConnectionPtr& connection, std::vector<std::string> command);
   void close_all(const SimLink* link);
 
   SimLoop& loop_;
@@ -104,8 +109,14 @@ class SimRedis {
 class SimWire final : public store::redis::Wire {
  public:
   SimWire(SimLoop& loop, SimRedis& server, SimLink& link)
-      : loop_(loop), server_(server), link_(link), alive_(std::make_shared<bool>(true)) {}
+      : loop_(loop), server_(&server), link_(&link), alive_(std::make_shared<bool>(true)) {}
   ~SimWire() override { close(); }
+
+  // To another server, from the next open() on.
+  void turn_to(SimRedis& server, SimLink& link) {
+    server_ = &server;
+    link_ = &link;
+  }
 
   void bind(Events* events) override { events_ = events; }
   void open() override;
@@ -115,12 +126,13 @@ class SimWire final : public store::redis::Wire {
   void wake_at(MonoTime when) override;
 
  private:
-  SimLoop& loop_;
-  SimRedis& server_;
-  SimLink& link_;
   std::weak_ptr<bool> watch() const { return alive_; }
 
+  SimLoop& loop_;
+  SimRedis* server_;
+  SimLink* link_;
   Events* events_ = nullptr;
+  SimRedis* connected_to_ = nullptr;
   SimRedis::ConnectionPtr connection_;
   std::uint64_t wake_ = 0;
   std::shared_ptr<bool> alive_;

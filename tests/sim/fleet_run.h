@@ -1,0 +1,109 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/fleet.h"
+#include "sim/roster.h"
+#include "sim/servers.h"
+
+namespace weir::sim {
+
+inline constexpr std::array<std::string_view, 2> kUsers{"ann", "bob"};
+
+// A run under way: its servers, its workers, and what happens to them.
+class Fleet {
+ public:
+  Fleet(const Scenario& scenario, Canary canary);
+  History run();
+
+ private:
+  struct Seat {
+    std::unique_ptr<Worker> worker;  // null: nobody is there
+    std::string name;
+    bool leaving = false;
+    std::uint64_t incarnation = 0;
+    std::size_t numbers = 0;
+    std::uint64_t unknown = 0;  // of those before
+    std::uint64_t over_bound = 0;
+    std::vector<Folder> folders;
+  };
+
+  const policy::StoreSpec& spec() const;
+
+  // ---- Workers.
+  bool joins_later(std::uint32_t index) const;
+  void join_later(std::uint32_t index);
+  StoreSetup setup(std::uint32_t index);
+  void start_worker(std::uint32_t index);
+  void count(Seat& seat);
+  void end_worker(std::uint32_t index, bool crash);
+  // In order: it is asked no more, and tells the others where it may.
+  void leave(std::uint32_t index);
+  // Those that live, as one shard's fleet has them.
+  std::vector<Holder> holders(std::size_t shard);
+
+  // ---- Questions.
+  void find_targets();
+  void ask(const Question& question, bool last);
+  // What its worker could have decided by itself.
+  void note_part(Record& record, Seat& seat);
+  // Every worker about every counter that was ever asked: all are back at the store, and tell it
+  // what they still owe; and then one of them, what it has come to.
+  void ask_for_the_last_time();
+
+  // ---- Parts.
+  Roster::Parts parts_of(std::size_t place, std::size_t user, std::size_t rule);
+  void look_at_parts(std::size_t place, std::size_t user);
+  void look_again();
+  // Once all is well nobody is left without a part; and once the gone are forgotten, the parts are
+  // the whole limit again.
+  void everybody_has_a_part();
+  void note_flood();
+
+  // ---- The end.
+  void finish();
+  void look_at_breaker(const SimShard& shard);
+
+  // ---- Faults.
+  std::size_t shard_of(const Fault& fault) const;
+  void expose(std::uint32_t worker, std::size_t shard, Nanos start, Nanos length);
+  void expose(std::uint32_t worker, Nanos start, Nanos length);
+  void schedule(const Fault& fault);
+  void cut(const Fault& fault, bool up, bool down);
+  void mend_cut(const Fault& fault);
+  // What the shard lost, it lost until now.
+  void note_loss(std::size_t shard, MonoTime from);
+  void list_lost(std::size_t shard);
+  testing::SimRedis& target(const Fault& fault);
+  void begin(const Fault& fault);
+  void mend(const Fault& fault);
+
+  // ---- A replica takes over.
+  // The master is gone for all but one, which does not hear of it.
+  void shut_out(const Fault& fault);
+  void take_over(const Fault& fault);
+  void end_old_master(const Fault& fault);
+  void turn(std::uint32_t worker, std::size_t shard);
+  void reload(const Fault& fault, std::uint32_t worker);
+
+  const Scenario& scenario_;
+  const Canary canary_;
+  testing::SimLoop loop_;
+  History history_;
+  Servers servers_;
+  std::vector<Roster> rosters_;
+  std::array<Seat, kWorkers> seats_;
+  std::map<const Fault*, testing::LuaRedis::Keys> dumps_;
+  std::map<const Fault*, testing::SimRedis*> targets_;
+  std::uint64_t incarnations_ = 0;
+  Nanos back_within_{0};
+  MonoTime looked_until_{};
+};
+
+}  // namespace weir::sim
