@@ -71,7 +71,9 @@ TEST_F(ViewWriterTest, MovesAsOftenAsItIsToldAndLeavesNothingBehind) {
   for (std::uint64_t i = 1; i <= 50; ++i) {
     writer.move(folder_->part("p" + std::to_string(i % 7)));
     writer.write(view(i), i);
-    if (i % 5 == 0) ASSERT_TRUE(written(i));
+    if (i % 5 == 0) {
+      ASSERT_TRUE(written(i));
+    }
   }
   EXPECT_EQ(folder_->parts(), (std::vector<std::string>{"p1"}));
   EXPECT_EQ(found("p1"), 50U);
