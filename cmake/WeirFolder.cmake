@@ -7,7 +7,7 @@
 #   *_test.cc   -> the test program weir_NAME_tests (label unit; a file named *_LABEL_test.cc with LABEL one of
 #                  conformance, fault, sim, golden, e2e, slow goes into weir_NAME_LABEL_tests with that label)
 #   *_bench.cc  -> the benchmark program weir_NAME_bench
-#   *_fuzz.cc   -> one fuzz target each
+#   *_fuzz.cc   -> one fuzz target each; without a fuzzer, a test (label fuzz) that replays its corpus
 # LINK is private: types of third-party packages stay inside the .cc files of the folder that needs them.
 
 find_package(Threads REQUIRED)
@@ -123,6 +123,15 @@ function(weir_folder name)
     add_executable(weir_${name}_bench ${benches})
     target_link_libraries(weir_${name}_bench PRIVATE weir_${name} ${ARG_TEST_DEPS} weir_flags
       benchmark::benchmark benchmark::benchmark_main)
+  endif()
+  if(WEIR_TESTS)
+    foreach(fuzzer IN LISTS fuzzers)
+      get_filename_component(target ${fuzzer} NAME_WE)
+      add_executable(${target}_replay ${fuzzer} ${PROJECT_SOURCE_DIR}/fuzz/replay.cc)
+      target_link_libraries(${target}_replay PRIVATE weir_${name} ${ARG_TEST_DEPS} weir_flags)
+      add_test(NAME Fuzz.${target} COMMAND ${target}_replay ${PROJECT_SOURCE_DIR}/fuzz/corpus/${target})
+      set_tests_properties(Fuzz.${target} PROPERTIES LABELS fuzz TIMEOUT 300)
+    endforeach()
   endif()
   if(WEIR_FUZZ)
     foreach(fuzzer IN LISTS fuzzers)

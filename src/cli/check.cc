@@ -8,6 +8,7 @@
 #include "cli/decision_text.h"
 #include "cli/number.h"
 #include "cli/open_policy.h"
+#include "policy/address.h"
 #include "policy/names.h"
 #include "weir/guard.h"
 
@@ -37,7 +38,13 @@ std::optional<std::string> read_value(const std::string& word, const std::set<st
   if (std::any_of(ask.values.begin(), ask.values.end(), same)) {
     return "'" + std::string(name) + "' is given twice; give it once";
   }
-  ask.values.push_back({name, std::string_view(word).substr(equals + 1)});
+  const std::string_view value = std::string_view(word).substr(equals + 1);
+  if (name == "ip" && !policy::Address::parse_hop(value)) {
+    return "ip is '" + std::string(value) +
+           "', which is no address, as 192.0.2.7 and 2001:db8::1 "
+           "are";
+  }
+  ask.values.push_back({name, value});
   return std::nullopt;
 }
 

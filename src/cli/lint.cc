@@ -4,6 +4,7 @@
 
 #include "cli/lint_store.h"
 #include "cli/open_policy.h"
+#include "guard/openable.h"
 #include "policy/load.h"
 #include "render/text.h"
 #include "weir/policy.h"
@@ -34,50 +35,92 @@ std::string json_of(const Fault& fault) {
   return out;
 }
 
-struct Found {
-  std::size_t faults = 0;
-  std::size_t warnings = 0;
-  bool undecided = false;
+class Linter {
+ public:
+  Linter(Environment& environment, const std::string& path, const LintCommand& command)
+      : environment_(environment), path_(path), command_(command) {}
+
+  void lint() {
+    policy::Loaded loaded = policy::load_path(path_);
+    for (const Fault& fault : loaded.faults) tell(fault);
+    if (loaded.model) look_at_its_store(Policy(std::move(loaded.model)));
+    environment_.out << (command_.json ? json_summary() : path_ + ": " + summary()) << '\n';
+  }
+
+  bool faulty() const { return faults_ != 0; }
+  bool undecided() const { return undecided_; }
+
+ private:
+  void tell(const Fault& fault) {
+    ++(fault.warning ? warnings_ : faults_);
+    environment_.out << (command_.json ? json_of(fault) : fault.text()) << '\n';
+  }
+
+  // A file without faults may still ask for what its store cannot do.
+  void look_at_its_store(Policy policy) {
+    ExitCode code = ExitCode::as_asked;
+    const auto moved = on_its_store(environment_, std::move(policy), command_.store, code);
+    if (!moved) {
+      ++faults_;
+      return;
+    }
+    const bool shared = !moved->model().store.url.starts_with("memory:");
+    if (const auto open = policy::undecided_domains(moved->model()); shared && !open.empty()) {
+      tell({.file = path_,
+            .field = "rls.protects",
+            .problem = "domain '" + open.front() +
+                       "' does not say what happens while the store cannot be asked",
+            .allowed = "serve needs --protects",
+            .warning = true});
+    }
+    // Closed asks least of a store: --protects may say so.
+    const Policy decided = moved->with_protects(Protects::security);
+    if (const auto fits = guard::check_openable(decided.model()); !fits)
+      tell(policy::fault_of(path_, fits.error()));
+    if (command_.connect && faults_ == 0) connect(moved->model().store);
+  }
+
+  void connect(const policy::StoreSpec& store) {
+    const StoreVerdict verdict = lint_store(environment_, path_, store, command_.json);
+    faults_ += verdict.faults;
+    warnings_ += verdict.warnings;
+    undecided_ = verdict.undecided;
+    asked_ = !verdict.undecided;
+  }
+
+  std::string summary() const {
+    if (undecided_ && faults_ == 0) return "no faults in the file; its store was not asked";
+    if (faults_ != 0 && warnings_ != 0) {
+      return counted(faults_, "fault") + ", " + counted(warnings_, "warning");
+    }
+    if (warnings_ != 0) return counted(warnings_, "warning") + ", no faults";
+    return faults_ != 0 ? counted(faults_, "fault") : "no faults";
+  }
+
+  // Without it, who reads lines could not tell "no fault" from "not looked at".
+  std::string json_summary() const {
+    std::string out = "{\"file\":";
+    render::append_json_string(out, path_);
+    out += ",\"faults\":";
+    render::append_number(out, faults_);
+    out += ",\"warnings\":";
+    render::append_number(out, warnings_);
+    out += asked_ ? ",\"store_asked\":true}" : ",\"store_asked\":false}";
+    return out;
+  }
+
+  static std::string counted(std::size_t count, const char* what) {
+    return std::to_string(count) + ' ' + what + (count == 1 ? "" : "s");
+  }
+
+  Environment& environment_;
+  const std::string& path_;
+  const LintCommand& command_;
+  std::size_t faults_ = 0;
+  std::size_t warnings_ = 0;
+  bool asked_ = false;      // its store, and it answered
+  bool undecided_ = false;  // its store should have been asked, and could not be
 };
-
-std::string counted(std::size_t count, const char* what) {
-  return std::to_string(count) + ' ' + what + (count == 1 ? "" : "s");
-}
-
-std::string summary(const Found& found) {
-  if (found.undecided && found.faults == 0) return "no faults in the file; its store was not asked";
-  if (found.faults != 0 && found.warnings != 0) {
-    return counted(found.faults, "fault") + ", " + counted(found.warnings, "warning");
-  }
-  if (found.warnings != 0) return counted(found.warnings, "warning") + ", no faults";
-  return found.faults != 0 ? counted(found.faults, "fault") : "no faults";
-}
-
-// A policy without faults names its store; that is asked.
-void connect(Environment& environment, const std::string& path, const LintCommand& command,
-             Found& found) {
-  ExitCode code = ExitCode::as_asked;
-  const auto policy = open_policy(environment, path, command.store, code);
-  if (!policy) {
-    ++found.faults;
-    return;
-  }
-  const StoreVerdict verdict = lint_store(environment, path, policy->model().store, command.json);
-  found.faults += verdict.faults;
-  found.warnings += verdict.warnings;
-  found.undecided = verdict.undecided;
-}
-
-Found lint_file(Environment& environment, const std::string& path, const LintCommand& command) {
-  Found found;
-  for (const Fault& fault : Policy::lint(path)) {
-    ++(fault.warning ? found.warnings : found.faults);
-    environment.out << (command.json ? json_of(fault) : fault.text()) << '\n';
-  }
-  if (command.connect && found.faults == 0) connect(environment, path, command, found);
-  if (!command.json) environment.out << path << ": " << summary(found) << '\n';
-  return found;
-}
 
 // Looks without opening: what a pipe holds can be read only once.
 bool readable(const std::string& path) {
@@ -99,9 +142,10 @@ ExitCode lint(Environment& environment, const LintCommand& command) {
   bool faults = false;
   bool undecided = false;
   for (const std::string& path : command.policies) {
-    const Found found = lint_file(environment, path, command);
-    faults = faults || found.faults != 0;
-    undecided = undecided || found.undecided;
+    Linter linter(environment, path, command);
+    linter.lint();
+    faults = faults || linter.faulty();
+    undecided = undecided || linter.undecided();
   }
   if (faults) return ExitCode::answered_no;
   return undecided ? ExitCode::undecided : ExitCode::as_asked;

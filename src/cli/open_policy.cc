@@ -21,6 +21,18 @@ std::optional<std::string> store_override(const Environment& environment,
   return variable;
 }
 
+std::optional<Policy> on_its_store(Environment& environment, Policy policy,
+                                   const std::string& store, ExitCode& code) {
+  const auto url = store_override(environment, store);
+  if (!url) return policy;
+  Result<Policy> moved = policy.with_store(*url);
+  if (!moved) {
+    code = fail(environment, ExitCode::usage, moved.error().message);
+    return std::nullopt;
+  }
+  return *moved;
+}
+
 std::optional<Policy> open_policy(Environment& environment, const std::string& path,
                                   const std::string& store, ExitCode& code) {
   Result<Policy> policy = Policy::load(path);
@@ -28,14 +40,7 @@ std::optional<Policy> open_policy(Environment& environment, const std::string& p
     code = fail(environment, ExitCode::usage, with_way_out(policy.error().message, path));
     return std::nullopt;
   }
-  const auto url = store_override(environment, store);
-  if (!url) return *policy;
-  Result<Policy> moved = policy->with_store(*url);
-  if (!moved) {
-    code = fail(environment, ExitCode::usage, moved.error().message);
-    return std::nullopt;
-  }
-  return *moved;
+  return on_its_store(environment, *std::move(policy), store, code);
 }
 
 }  // namespace weir::cli

@@ -12,6 +12,11 @@ namespace weir::cli {
 // does. An empty WEIR_STORE counts as not given.
 std::optional<std::string> store_override(const Environment& environment, const std::string& given);
 
+// A policy on the store that store_override() names. Where that cannot be it says so and returns
+// nothing.
+std::optional<Policy> on_its_store(Environment& environment, Policy policy,
+                                   const std::string& store, ExitCode& code);
+
 // Loads a policy and puts it on the store that store_override() names. Where that fails it says so
 // and returns nothing.
 std::optional<Policy> open_policy(Environment& environment, const std::string& path,

@@ -2,7 +2,10 @@
 
 #include <cstdlib>
 #include <new>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "testing/manual_clock.h"
 #include "weir/guard.h"
@@ -71,6 +74,50 @@ TEST(GuardAllocation, CheckAllocatesNothingAllowedLimitedOrRefused) {
   EXPECT_EQ(allocations - before, 0U);
   EXPECT_GT(allowed, 0);
   EXPECT_LT(allowed, 400);
+}
+
+TEST(GuardAllocation, CheckRequestAllocatesNothingHoweverItIsAnswered) {
+  testing::ManualClock clock;
+  Guard guard = Guard::open(Policy::parse(R"(
+unmatched: refuse
+trusted_proxies: [10.0.0.0/8]
+routes:
+  login:
+    match: {method: POST, path: /login}
+    limits:
+      - 5 per minute by ip
+      - 50 per hour by header:X-Key
+      - {requests: 90, per: day, by: 'cookie:sid', strict: true}
+    protects: capacity
+)")
+                                .value(),
+                            {.clock = &clock})
+                    .value();
+  const std::string long_key(500, 'k');
+  const std::vector<Descriptor> headers = {{"Host", "example.org"},
+                                           {"X-Forwarded-For", "198.51.100.7"},
+                                           {"X-Key", long_key},
+                                           {"Cookie", "a=b; sid=s"}};
+  const auto ask = [&](std::string_view method, std::string_view target, bool with_headers = true) {
+    return guard.check_request(
+        {.method = method,
+         .target = target,
+         .peer = "10.0.0.1:99",
+         .headers = with_headers ? std::span(headers) : std::span<const Descriptor>()});
+  };
+  (void)ask("POST", "/login");  // first use of this thread
+
+  const std::uint64_t before = allocations;
+  int allowed = 0;
+  for (int i = 0; i < 100; ++i) {
+    allowed += ask("POST", "/x/../%6cogin?q=1").allowed() ? 1 : 0;
+    EXPECT_EQ(ask("POST", "/login", false).http_status(), 400);
+    EXPECT_EQ(ask("GET", "/login").http_status(), 503);
+    EXPECT_EQ(ask("GET", "/%zz").http_status(), 400);
+  }
+  EXPECT_EQ(allocations - before, 0U);
+  EXPECT_GT(allowed, 0);
+  EXPECT_LT(allowed, 100);
 }
 
 TEST(GuardAllocation, TheCounterOfThisTestWorks) {

@@ -41,7 +41,7 @@ routes:
     protects: capacity
   vip:
     limits:
-      - {requests: 2, per: minute, by: [ip], exempt: [10.0.0.0/8], override: {192.0.2.9: 4}}
+      - {requests: 2, per: minute, by: [ip], exempt: [10.0.0.0/8], override: {192.0.2.9: 4, 192.0.2.8: 0}}
     protects: capacity
   watched:
     shadow: true
@@ -159,6 +159,64 @@ TEST_F(GuardTest, AbsentIsACounterOfItsOwnAndStrictRefusesIt) {
   const Decision d = guard.check("strict", {});
   EXPECT_EQ(d.reason, Reason::missing_value);
   EXPECT_EQ(d.http_status(), 400);
+}
+
+// A client that can bring text where the address should be must not have a counter of its own by
+// each spelling.
+TEST_F(GuardTest, AnIpThatIsNoAddressIsAbsent) {
+  Guard guard = open();
+  for (const char* text : {"203.0.113.9, 10.0.0.1", "unix:/run/peer"})
+    EXPECT_TRUE(guard.check("vip", {{"ip", text}}).allowed()) << text;
+  for (const char* text : {"203.0.113.10, 10.0.0.1", "", "1.2.3", "localhost"})
+    EXPECT_FALSE(guard.check("vip", {{"ip", text}}).allowed()) << text;
+  EXPECT_FALSE(guard.check("vip", {}).allowed()) << "the counter of those without a value";
+  EXPECT_TRUE(guard.check("vip", {{"ip", "203.0.113.9"}}).allowed());
+  Guard strict = open(
+      "routes: {api: {limits: [{requests: 3, per: minute, by: ip, strict: true}], protects: "
+      "capacity}}\n");
+  EXPECT_EQ(strict.check("api", {{"ip", "localhost"}}).reason, Reason::missing_value);
+  EXPECT_TRUE(strict.check("api", {{"ip", "[2001:db8::1]:80"}}).allowed());
+}
+
+TEST_F(GuardTest, AnOverrideOfZeroBlocksThatValueAlone) {
+  Guard guard = open();
+  const Decision blocked = guard.check("vip", {{"ip", "192.0.2.8"}});
+  EXPECT_EQ(blocked.verdict, Verdict::limited);
+  EXPECT_EQ(blocked.reason, Reason::blocked);
+  EXPECT_FALSE(blocked.retry_after);
+  EXPECT_TRUE(guard.check("vip", {{"ip", "192.0.2.7"}}).allowed());
+}
+
+// Text is bytes: what looks alike is counted apart, and nothing is folded together.
+TEST_F(GuardTest, ComposedAndDecomposedTextAreTwoValues) {
+  Guard guard = open();
+  const std::string composed = "caf\xc3\xa9";
+  const std::string decomposed = "cafe\xcc\x81";
+  EXPECT_TRUE(guard.check("window", {{"user", composed}}, {.cost = 3}).allowed());
+  EXPECT_TRUE(guard.check("window", {{"user", decomposed}}, {.cost = 3}).allowed());
+  EXPECT_FALSE(guard.check("window", {{"user", composed}}).allowed());
+  EXPECT_FALSE(guard.check("window", {{"user", decomposed}}).allowed());
+}
+
+TEST_F(GuardTest, AReloadThatChangesTheStoreIsRefusedAndNamesTheField) {
+  const auto policy = [](const std::string& store) {
+    return Policy::parse("store: " + store +
+                         "\nroutes: {api: {limits: [5 per day], protects: capacity}}\n")
+        .value();
+  };
+  Guard guard = Guard::open(policy("{url: 'memory:'}"), {.clock = &clock_}).value();
+  for (const auto& [store, field] :
+       {std::pair{"{url: 'memory:', deadline: 9s}", "store.deadline: "},
+        std::pair{"{url: 'memory:', max_keys: 5}", "store.max_keys: "},
+        std::pair{"redis://127.0.0.1:1", "store.url: "}}) {
+    const auto refused = guard.reload(policy(store));
+    ASSERT_FALSE(refused) << store;
+    EXPECT_EQ(refused.error().code, ErrorCode::failed_precondition);
+    EXPECT_EQ(
+        refused.error().message,
+        std::string(field) + "a reload cannot change it; put it back, or restart to change it");
+  }
+  EXPECT_TRUE(guard.reload(policy("'memory:'")));
 }
 
 TEST_F(GuardTest, ExemptAddressesAreLeftAloneAndOverridesHaveNumbersOfTheirOwn) {

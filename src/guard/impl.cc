@@ -4,9 +4,11 @@
 #include <array>
 
 #include "guard/compose.h"
+#include "guard/openable.h"
 #include "guard/receipt_keys.h"
 #include "policy/http_view.h"
 #include "policy/match.h"
+#include "policy/store_change.h"
 #include "render/status.h"
 #include "store/custom_store.h"
 #include "store/memory/memory_store.h"
@@ -85,44 +87,13 @@ bool same_journal(const policy::Model& a, const policy::Model& b) {
          a.journal->within == b.journal->within && a.journal->ledger == b.journal->ledger;
 }
 
-// Usage is recorded of routes alone: a domain that should be, and is not, would be given away.
-Result<void> check_metered(const policy::Model& model) {
-  if (!model.journal) return {};
-  for (const policy::Domain& domain : model.domains) {
-    for (const policy::DomainScope& scope : domain.scopes) {
-      for (const policy::Rule& rule : scope.route.rules) {
-        if (!rule.meter || scope.route.when_store_fails != FailurePolicy::settle) continue;
-        return Error{ErrorCode::failed_precondition,
-                     "journal: domain '" + scope.route.name +
-                         "' settles, which routes of a policy file can and domains cannot in this "
-                         "release"};
-      }
-    }
-  }
-  return {};
-}
-
-// Keys of another server are in a store that this one shares with it.
-Result<void> check_keys(const policy::Model& model, bool shared) {
-  if (shared || !model.rls.envoyproxy_prefix) return {};
-  return Error{
-      ErrorCode::failed_precondition,
-      "rls.keys: 'envoyproxy' needs the store that envoyproxy/ratelimit counts in; name it "
-      "as `store: redis://...`, or say `keys: weir`"};
-}
-
-bool same_store(const policy::Model& a, const policy::Model& b) {
-  return a.store.url == b.store.url && a.store.prefix == b.store.prefix &&
-         a.store.memory_keys == b.store.memory_keys;
-}
-
 }  // namespace
 
 Result<Guard> Guard::open(Policy policy, GuardOptions options) {
   auto stores = open_store(policy.model(), std::move(options.store));
   if (!stores) return stores.error();
   const bool shared = stores->shared;
-  if (auto fits = check_keys(policy.model(), shared); !fits) return fits.error();
+  if (auto fits = guard::check_keys(policy.model(), shared); !fits) return fits.error();
   auto impl = std::make_unique<Impl>(std::move(policy), options, std::move(*stores));
   if (options.role == FleetRole::worker) {
     if (auto opened = impl->open_journal(); !opened) return opened.error();
@@ -182,7 +153,7 @@ Result<void> Guard::Impl::open_shared(FleetRole role) {
 
 Result<void> Guard::Impl::open_journal() {
   const PolicyRef policy = current_.read();
-  if (auto fits = check_metered(policy->model()); !fits) return fits;
+  if (auto fits = guard::check_openable(policy->model()); !fits) return fits;
   const auto& spec = policy->model().journal;
   if (!spec) return {};
   auto usage = guard::UsageRecorder::open(*spec, *clock_, metrics_, observer_);
@@ -460,19 +431,16 @@ Result<Guard::Impl::LimitOf> Guard::Impl::limit_of(std::string_view name,
 
 Result<void> Guard::Impl::reload(Policy policy) {
   std::lock_guard lock(reloading_);
-  if (!same_store(current_.read()->model(), policy.model())) {
+  if (const std::string changed =
+          policy::changed_field(current_.read()->model().store, policy.model().store);
+      !changed.empty()) {
     return Error{ErrorCode::failed_precondition,
-                 "store: a reload cannot move to another store (url, prefix or max_keys changed); "
-                 "restart to move"};
+                 changed + ": a reload cannot change it; put it back, or restart to change it"};
   }
-  if (auto fits = check_metered(policy.model()); !fits) return fits;
-  if (auto fits = check_keys(policy.model(), shared_ != nullptr); !fits) return fits;
+  if (auto fits = guard::check_openable(policy.model()); !fits) return fits;
   if (!same_journal(current_.read()->model(), policy.model())) {
     return Error{ErrorCode::failed_precondition,
                  "journal: a reload cannot move or change it; restart to do so"};
-  }
-  if (shared_) {
-    if (auto fits = guard::SharedStore::check(policy.model()); !fits) return fits.error();
   }
   safeguards_.apply(policy.model());
   const std::uint64_t next = current_.read()->generation() + 1;

@@ -12,7 +12,8 @@ namespace weir::guard {
 namespace {
 
 // One value of a request, as it is counted: an address in its canonical bytes, anything else as it
-// is. What is no address counts as the text it is: some callers know their peers by other names.
+// is. An `ip` that is no address is absent: a client that can bring text there ("1.2.3.4, 5.6.7.8")
+// must not have a fresh counter by each spelling.
 struct Counted {
   bool present = false;
   std::string_view raw;
@@ -25,7 +26,8 @@ struct Counted {
     present = raw.data() != nullptr;
     if (!present || source.kind != policy::SourceKind::ip) return;
     address = policy::Address::parse_hop(raw);
-    if (!address) return;
+    present = address.has_value();
+    if (!present) return;
     grouped = policy::grouped(*address, model.ipv6_prefix);
     bytes = policy::key_bytes(grouped);
   }

@@ -38,6 +38,18 @@ std::optional<std::uint64_t> overspend_of(const Route& route, const Rule& rule) 
   return route.overspend->cap;
 }
 
+// Of the key that may have most: some values have numbers of their own. Absent where one of them
+// has no end.
+template <class MostOf>
+std::optional<std::uint64_t> most_of_keys(const Rule& rule, const MostOf& most_of) {
+  std::optional<std::uint64_t> most = most_of(rule.numbers);
+  for (const auto& [value, numbers] : rule.overrides) {
+    const std::optional<std::uint64_t> own = most_of(numbers);
+    most = most && own ? std::optional(std::max(*most, *own)) : std::nullopt;
+  }
+  return most;
+}
+
 std::vector<RuleBound> bounds_of(const Route& route, Exposure exposure) {
   if (route.ceiling) exposure.ceiling = &route.ceiling->numbers;
   std::vector<RuleBound> out;
@@ -45,7 +57,9 @@ std::vector<RuleBound> bounds_of(const Route& route, Exposure exposure) {
     exposure.overspend = overspend_of(route, rule);
     std::optional<std::uint64_t> most;
     if (!rule.shadow && !route.shadow)
-      most = most_admitted(rule.numbers, route.when_store_fails, exposure);
+      most = most_of_keys(rule, [&](const limit::Numbers& numbers) {
+        return most_admitted(numbers, route.when_store_fails, exposure);
+      });
     out.push_back({rule.name, most});
   }
   return out;
@@ -210,14 +224,15 @@ std::vector<std::string> besides(const Model& model, const Route& route,
 }
 
 // The most that one key is admitted while the store is away for so long.
-std::optional<std::uint64_t> most_without_store(const Route& route, const Rule& rule, Nanos length,
+std::optional<std::uint64_t> most_without_store(const Route& route, const Rule& rule,
+                                                const limit::Numbers& numbers, Nanos length,
                                                 std::optional<std::uint64_t> ceilings) {
   if (route.when_store_fails == FailurePolicy::closed) return 0;
   std::optional<std::uint64_t> most;
-  if (route.when_store_fails == FailurePolicy::bounded) most = most_in(rule.numbers, length);
+  if (route.when_store_fails == FailurePolicy::bounded) most = most_in(numbers, length);
   const auto overspend = overspend_of(route, rule);
   if (route.when_store_fails == FailurePolicy::settle && overspend)
-    most = most_in(rule.numbers, length) + *overspend;
+    most = most_in(numbers, length) + *overspend;
   if (!most || !ceilings) return most ? most : ceilings;
   return std::min(*most, *ceilings);
 }
@@ -226,9 +241,11 @@ std::optional<std::uint64_t> most_in_outage(const Model& model, const Route& rou
                                             const Rule& rule, Nanos length,
                                             std::optional<std::uint64_t> ceilings) {
   if (rule.shadow || route.shadow) return std::nullopt;
-  const auto most = most_without_store(route, rule, length, ceilings);
-  if (!most || !model.store.fallback_url) return most;
-  return *most + most_in(rule.numbers, length);
+  return most_of_keys(rule, [&](const limit::Numbers& numbers) {
+    const auto most = most_without_store(route, rule, numbers, length, ceilings);
+    if (!most || !model.store.fallback_url) return most;
+    return std::optional(*most + most_in(numbers, length));
+  });
 }
 
 ExplainedOutage outage_of(const Model& model, const Route& route, const ExplainOptions& options) {
@@ -243,16 +260,23 @@ ExplainedOutage outage_of(const Model& model, const Route& route, const ExplainO
 }
 
 ExplainedRule explained(const Route& route, const Rule& rule) {
+  const auto in_period = [](const limit::Numbers& numbers) -> std::optional<std::uint64_t> {
+    return most_in(numbers, Nanos(numbers.period_ns));
+  };
+  std::uint64_t of_overrides = 0;
+  for (const auto& [value, numbers] : rule.overrides)
+    of_overrides = std::max(of_overrides, most_in_window(numbers));
   return ExplainedRule{
       .name = rule.name,
       .numbers = rule.numbers,
-      .most_in_window = most_in_window(rule.numbers),
-      .most_in_period = most_in(rule.numbers, Nanos(rule.numbers.period_ns)),
+      .most_in_window = std::max(most_in_window(rule.numbers), of_overrides),
+      .most_in_period = *most_of_keys(rule, in_period),
       .counted = counted_in_words(rule),
       .shadow = rule.shadow || route.shadow,
       .meter = rule.meter,
       .exemptions = rule.exempt.size(),
       .overrides = rule.overrides.size(),
+      .most_of_overrides = of_overrides,
   };
 }
 

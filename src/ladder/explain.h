@@ -38,7 +38,9 @@ struct Answer {
 
 struct RuleBound {
   std::string rule;
-  std::optional<std::uint64_t> most;  // units, one key, one window; absent: nothing bounds it
+  // Units, one key, one window, of the key that may have most: some values have numbers of their
+  // own. Absent: nothing bounds it.
+  std::optional<std::uint64_t> most;
 };
 
 struct StateOfStore {
@@ -51,13 +53,16 @@ struct StateOfStore {
 struct ExplainedRule {
   std::string name;
   limit::Numbers numbers;
-  std::uint64_t most_in_window = 0;  // while the store answers: see bound.h
-  std::uint64_t most_in_period = 0;  // in any interval of one period, wherever it begins
-  std::string counted;               // how, in words
+  // Of the key that may have most, while the store answers: see bound.h. The second in any interval
+  // of one period, wherever it begins.
+  std::uint64_t most_in_window = 0;
+  std::uint64_t most_in_period = 0;
+  std::string counted;  // how, in words
   bool shadow = false;
   bool meter = false;
   std::size_t exemptions = 0;
   std::size_t overrides = 0;
+  std::uint64_t most_of_overrides = 0;  // in one window, of the largest of them
 };
 
 struct ExplainedOutage {

@@ -33,7 +33,10 @@ Json rule_json(const ExplainedRule& rule) {
   if (rule.shadow) out["shadow"] = true;
   if (rule.meter) out["meter"] = true;
   if (rule.exemptions > 0) out["exemptions"] = rule.exemptions;
-  if (rule.overrides > 0) out["overrides"] = rule.overrides;
+  if (rule.overrides > 0) {
+    out["overrides"] = rule.overrides;
+    out["most_in_window_of_overrides"] = rule.most_of_overrides;
+  }
   return out;
 }
 

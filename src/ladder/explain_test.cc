@@ -29,6 +29,19 @@ std::vector<int> statuses(const StateOfStore& state) {
   return out;
 }
 
+// Its text as one line, wherever it was wrapped.
+std::string one_line(const Explanation& explanation) {
+  std::string out;
+  for (const char c : explain_text(explanation)) {
+    const bool blank = c == ' ' || c == '\n';
+    if (!blank)
+      out += c;
+    else if (!out.ends_with(' '))
+      out += ' ';
+  }
+  return out;
+}
+
 TEST(Explain, NamesTheStatusesOfEachFailurePolicy) {
   const auto away = [](const std::string& policy) {
     return statuses(state(explained("{limits: [5 per minute], " + policy + "}"), StoreState::away));
@@ -54,6 +67,46 @@ TEST(Explain, PrintsTheBoundThatIsEnforced) {
   const Explanation open = explained("{limits: [5 per minute], protects: nothing}");
   EXPECT_EQ(state(open, StoreState::away).bounds[0].most, std::nullopt);
   EXPECT_NE(explain_text(open).find("nothing holds"), std::string::npos);
+}
+
+// Said of 5 a minute, it was 10, while the value with a number of its own got 18.
+TEST(Explain, BoundsTheValueThatHasMostByANumberOfItsOwn) {
+  const auto with = [](const std::string& override, const std::string& more) {
+    return explained("{limits: [{requests: 100, per: minute, by: [ip], algorithm: fixed_window" +
+                         override + "}], " + more + "}",
+                     {.workers = 3, .outage = 10s});
+  };
+  const auto bound = [](const Explanation& of, StoreState which) {
+    return state(of, which).bounds.at(0).most;
+  };
+  const std::string larger = ", override: {192.0.2.1: 7, 192.0.2.2: 900}";
+  const Explanation bounded = with(larger, "protects: capacity");
+  EXPECT_EQ(bound(bounded, StoreState::answers), 900u);
+  EXPECT_EQ(bound(bounded, StoreState::away), 900u);
+  EXPECT_EQ(bound(bounded, StoreState::slow), 1800u);
+  EXPECT_EQ(bound(bounded, StoreState::returning), 1800u);
+  EXPECT_EQ(bounded.routes[0].outage->bounds.at(0).most, 1800u);  // a turn of two windows in it
+  EXPECT_EQ(bounded.routes[0].rules.at(0).most_in_window, 900u);
+  EXPECT_EQ(bounded.routes[0].rules.at(0).most_in_period, 1800u);
+  EXPECT_NE(one_line(bounded).find("2 values have their own numbers, at most 900 in a window"),
+            std::string::npos)
+      << one_line(bounded);
+  EXPECT_NE(explain_json(bounded).find("\"most_in_window_of_overrides\":900"), std::string::npos);
+  const Explanation smaller = with(", override: {192.0.2.1: 7}", "protects: capacity");
+  EXPECT_EQ(bound(smaller, StoreState::answers), 100u);
+  EXPECT_NE(one_line(smaller).find("1 value has its own number, at most 7"), std::string::npos);
+  const Explanation open = with(larger, "when_store_fails: open");
+  EXPECT_EQ(bound(open, StoreState::answers), 900u);
+  EXPECT_EQ(bound(open, StoreState::away), std::nullopt);
+  const Explanation blocked = with(", override: {192.0.2.1: 0}", "when_store_fails: open");
+  EXPECT_EQ(bound(blocked, StoreState::away), std::nullopt) << "the others are unbounded";
+}
+
+TEST(Explain, SaysThatNothingHoldsWhoIsExempt) {
+  EXPECT_NE(one_line(explained("{limits: [{requests: 5, per: minute, by: [ip], exempt: "
+                               "[10.0.0.0/8, 192.0.2.1]}], protects: capacity}"))
+                .find("2 exempt: nothing holds them"),
+            std::string::npos);
 }
 
 TEST(Explain, AddsTheOverspendOfMeteredRules) {

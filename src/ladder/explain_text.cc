@@ -98,10 +98,13 @@ std::string flags(const ExplainedRule& rule) {
   std::string out;
   if (rule.shadow) out += "; shadow: counted, never denies";
   if (rule.meter) out += "; metered";
-  if (rule.exemptions > 0) out += "; " + std::to_string(rule.exemptions) + " exempt";
+  if (rule.exemptions > 0)
+    out += "; " + std::to_string(rule.exemptions) + " exempt: nothing holds them";
   if (rule.overrides > 0)
     out += "; " + std::to_string(rule.overrides) +
-           (rule.overrides == 1 ? " value has its own number" : " values have their own numbers");
+           (rule.overrides == 1 ? " value has its own number" : " values have their own numbers") +
+           ", at most " + std::to_string(rule.most_of_overrides) +
+           " in a window: the bounds below are for the largest";
   return out;
 }
 

@@ -213,6 +213,15 @@ Loaded load_path(const std::string& path) {
   return finished(model ? std::move(model) : empty_model(), loader);
 }
 
+Fault fault_of(const std::string& file, const Error& error) {
+  Fault fault{.file = file, .problem = error.message};
+  const std::size_t colon = error.message.find(": ");
+  if (colon == std::string::npos || error.message.find(' ') < colon) return fault;
+  fault.field = error.message.substr(0, colon);
+  fault.problem = error.message.substr(colon + 2);
+  return fault;
+}
+
 std::string beside(const std::string& path, const std::string& named) {
   if (named.empty()) return {};
   return (fs::path(path).parent_path() / named).string();

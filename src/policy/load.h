@@ -7,6 +7,7 @@
 
 #include "policy/model.h"
 #include "weir/policy.h"
+#include "weir/result.h"
 
 namespace weir::policy {
 
@@ -28,6 +29,10 @@ Loaded load_path(const std::string& path);
 
 // The same, of a text; `rls: {config: ...}` is a fault there, since a text has no directory.
 Loaded load_text(std::string_view text, const std::string& name);
+
+// What is wrong with a policy as a whole, as a fault of its file. What stands before the first ": "
+// is the field, where it is one word.
+Fault fault_of(const std::string& file, const Error& error);
 
 // Where a path that the policy at `path` names is: beside it, unless it is absolute. Empty where
 // `named` is.

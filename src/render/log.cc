@@ -120,11 +120,14 @@ class LineWriter {
       out_ += *flag ? "true" : "false";
     } else {
       begin(field.name, "_ms");
-      append_decimal(out_, std::get<Nanos>(field.value), milliseconds(1));
+      append_decimal(out_, shown(std::get<Nanos>(field.value)), milliseconds(1));
     }
   }
 
  private:
+  // Whole microseconds, down: what is below them is noise to who reads lines.
+  static Nanos shown(Nanos value) { return value - value % std::chrono::microseconds(1); }
+
   void begin(std::string_view name, std::string_view unit) {
     if (!first_) out_ += json_ ? ',' : ' ';
     first_ = false;

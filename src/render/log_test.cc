@@ -44,6 +44,16 @@ TEST_F(LogLines, WritesOneLineWithUnitsInNames) {
             "file=weir.yaml took_ms=1.5 degraded=false\n");
 }
 
+TEST_F(LogLines, WritesDurationsInWholeMicroseconds) {
+  Log log(sink, clock);
+  log.write(LogLevel::info, "x",
+            {{"took", Nanos(2'000'192'186)}, {"skew", Nanos(-1'999)}, {"least", Nanos(999)}});
+  ASSERT_EQ(sink.lines.size(), 1U);
+  EXPECT_NE(sink.lines[0].find("event=x took_ms=2000.192 skew_ms=-0.001 least_ms=0\n"),
+            std::string::npos)
+      << sink.lines[0];
+}
+
 TEST_F(LogLines, WritesTheSameInJson) {
   Log log(sink, clock, {.format = LogFormat::json});
   log.write(LogLevel::error, "policy_refused", {{"faults", "a: b\nc"}, {"took", Nanos(2ms)}});

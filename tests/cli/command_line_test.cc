@@ -179,7 +179,15 @@ TEST_F(CommandLine, AnswersAsTheTableSays) {
        "weir: missing.yaml cannot be read; name a policy file that is there and readable\n"},
       {{"lint", "."}, 0, ".: no faults\n", ""},
       {{"lint", "weir.yaml"}, 0, "weir.yaml: no faults\n", ""},
-      {{"lint", "weir.yaml", "--json"}, 0, "", ""},
+      {{"lint", "weir.yaml", "--json"},
+       0,
+       R"({"file":"weir.yaml","faults":0,"warnings":0,"store_asked":false})"
+       "\n",
+       ""},
+      {{"check", "weir.yaml", "api", "user=ada", "ip=localhost"},
+       2,
+       "",
+       "weir: ip is 'localhost', which is no address, as 192.0.2.7 and 2001:db8::1 are\n"},
       {{"explain", "weir.yaml", "nowhere"},
        2,
        "",
@@ -348,6 +356,11 @@ TEST_F(CommandLine, NamesEveryFaultOfAPolicy) {
     const auto fault = nlohmann::json::parse(line, nullptr, false);
     ASSERT_FALSE(fault.is_discarded()) << line;
     EXPECT_EQ(fault["file"], "bad.yaml");
+    if (fault.contains("faults")) {
+      EXPECT_EQ(fault["faults"], faults) << "the last line counts them";
+      EXPECT_TRUE(lines.peek() == std::istringstream::traits_type::eof());
+      break;
+    }
     EXPECT_EQ(fault["severity"], "fault");
     EXPECT_GT(fault["line"], 0);
     EXPECT_GT(fault["column"], 0);
@@ -363,6 +376,50 @@ TEST_F(CommandLine, NamesEveryFaultOfAPolicy) {
   EXPECT_THAT(check.err, StartsWith("weir: bad.yaml:3:"));
   EXPECT_THAT(check.err, HasSubstr("(there is more: weir lint bad.yaml)\n"));
   EXPECT_EQ(check.err.find('\n'), check.err.size() - 1);
+}
+
+// A deployment that lints before it serves must not learn the rest from the server that is down.
+TEST_F(CommandLine, LintRefusesWhatServeWould) {
+  const std::string routes = "routes: {api: {limits: [5 per day by ip], protects: capacity}}\n";
+  const std::string metered =
+      "routes: {api: {limits: [{requests: 5, per: day, meter: true}], protects: revenue, "
+      "overspend: {cap: 5}}}\n";
+  const std::string redis = "redis://127.0.0.1:1";
+  for (const auto& [text, fault] : std::vector<std::pair<std::string, std::string>>{
+           {"store: {url: '" + redis + "', clock: client}\n" + routes,
+            "store: `clock: client` is not in this release"},
+           {"store: {url: '" + redis + "', regions: 2}\n" + routes,
+            "store: several regions are not in this release"},
+           {"store: '" + redis + "'\n" + metered, "journal: route 'api' settles"}}) {
+    folder.write("p.yaml", text);
+    const Outcome lint = asked({"lint", "p.yaml"});
+    EXPECT_EQ(lint.exit_code, 1) << text;
+    EXPECT_THAT(lint.out, StartsWith("p.yaml: " + fault)) << text;
+    EXPECT_THAT(lint.out, HasSubstr("p.yaml: 1 fault\n"));
+    const Outcome json = asked({"lint", "p.yaml", "--json"});
+    EXPECT_THAT(json.out, HasSubstr("\"field\":\"" + fault.substr(0, fault.find(':')) + "\""));
+    EXPECT_THAT(json.out, HasSubstr("\"faults\":1,\"warnings\":0,\"store_asked\":false"));
+    const Outcome serve =
+        asked({"serve", "p.yaml", "--http", "127.0.0.1:0", "--grpc", "off", "--admin", "off"});
+    EXPECT_EQ(serve.exit_code, 2) << text;
+    EXPECT_THAT(serve.err, HasSubstr(fault.substr(0, fault.find(" is"))));
+    // On the store that will really be used.
+    EXPECT_EQ(asked({"lint", "p.yaml"}, {{"WEIR_STORE", "memory:"}}).exit_code, 0) << text;
+  }
+  folder.write("q.yaml", metered);
+  EXPECT_EQ(asked({"lint", "q.yaml"}).exit_code, 0);
+  EXPECT_EQ(asked({"lint", "q.yaml"}, {{"WEIR_STORE", redis}}).exit_code, 1);
+}
+
+TEST_F(CommandLine, LintWarnsOfDomainsThatServeNeedsToBeToldOf) {
+  folder.write("shop.yaml",
+               "domain: shop\ndescriptors: [{key: user, rate_limit: {unit: day, "
+               "requests_per_unit: 5}}]\n");
+  EXPECT_EQ(asked({"lint", "shop.yaml"}).out, "shop.yaml: no faults\n");
+  const Outcome shared = asked({"lint", "shop.yaml"}, {{"WEIR_STORE", "redis://127.0.0.1:1"}});
+  EXPECT_EQ(shared.exit_code, 0);
+  EXPECT_THAT(shared.out, StartsWith("shop.yaml: warning: rls.protects: domain 'shop' does not"));
+  EXPECT_THAT(shared.out, HasSubstr("shop.yaml: 1 warning, no faults\n"));
 }
 
 TEST_F(CommandLine, TakesItsStoreFromTheOptionBeforeTheVariable) {

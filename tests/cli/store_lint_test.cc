@@ -44,7 +44,12 @@ TEST_F(StoreLint, DescribesAStoreThatIsFit) {
   EXPECT_THAT(text.out, HasSubstr("weir.yaml: no faults\n"));
   const Outcome json = lint({"--json"});
   EXPECT_EQ(json.exit_code, 0);
-  const auto store = nlohmann::json::parse(json.out);
+  std::istringstream lines(json.out);
+  std::string line;
+  std::getline(lines, line);
+  const auto store = nlohmann::json::parse(line);
+  std::getline(lines, line);
+  EXPECT_EQ(line, R"({"file":"weir.yaml","faults":0,"warnings":0,"store_asked":true})");
   EXPECT_EQ(store["store"], url_of(server));
   EXPECT_EQ(store["role"], "primary");
   EXPECT_FALSE(std::string(store["version"]).empty());

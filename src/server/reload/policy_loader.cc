@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "policy/load.h"
 #include "policy/model.h"
 
 namespace weir::server {
@@ -74,7 +75,7 @@ Result<void> PolicyLoader::load(Why why) {
   const std::uint64_t routes = policy->model().routes.size();
   const std::uint64_t domains = policy->model().domains.size();
   if (Result<void> taken = guard_.reload(std::move(*policy)); !taken) {
-    return fail(taken.error(), why, Policy::lint(origin_.path));
+    return fail(taken.error(), why, {policy::fault_of(origin_.path, taken.error())});
   }
   fault_.reset();
   loaded_at_ = clock_.now();
@@ -96,7 +97,7 @@ Result<void> PolicyLoader::fail(Error error, Why why, std::vector<Fault> faults)
   std::erase_if(fault_->faults, [](const Fault& each) { return each.warning; });
   if (said) return error;
   metrics_.count_policy_load_error();
-  if (fault_->faults.empty()) {
+  if (fault_->faults.empty() || fault_->faults.front().line == 0) {  // of no place in the file
     log_.write(render::LogLevel::error, "policy_rejected",
                {{"why", to_string(why)},
                 {"file", origin_.path},

@@ -194,6 +194,32 @@ TEST(Reload, AnotherStoreIsAFaultAndNotASilentSwitch) {
   EXPECT_EQ(check(weir, "gcra").status, 200);
 }
 
+// Taken once, shown by /explain, and not in force.
+TEST(Reload, SettingsOfTheStoreThatItCannotChangeAreRefusedAndExplainKeepsWhatIsInForce) {
+  const std::string url = "store: {url: 'redis://127.0.0.1:1'";
+  ServedProcess weir(url + "}\n" + policy_with(10));
+  ASSERT_TRUE(weir.ready()) << weir.err();
+  const auto explain = [&] { return weir.admin("GET", "/explain").body; };
+  ASSERT_THAT(explain(), HasSubstr("a request waits 20ms"));
+  for (const auto& [fields, named] :
+       {std::pair{"deadline: 9s", "store.deadline: a reload cannot change it"},
+        std::pair{"breaker: {failures: 900}", "store.breaker.failures: a reload"},
+        std::pair{"workers: {of: 3}", "store.workers.of: a reload"},
+        std::pair{"startup: require", "store.startup: a reload"}}) {
+    weir.write_policy(url + ", " + fields + "}\n" + policy_with(10));
+    const auto answer = weir.admin("POST", "/policy/reload", "", ServedProcess::bearer());
+    EXPECT_EQ(answer.status, 422) << fields;
+    EXPECT_THAT(answer.body, HasSubstr(named));
+    EXPECT_THAT(answer.body, HasSubstr("\"field\":\"store."));
+    EXPECT_THAT(explain(), HasSubstr("a request waits 20ms")) << fields;
+    EXPECT_THAT(explain(), HasSubstr("After 5 such in a row")) << fields;
+    EXPECT_THAT(weir.admin("GET", "/readyz").body, HasSubstr(named));
+  }
+  EXPECT_THAT(weir.admin("GET", "/policy").body, HasSubstr("\"generation\":1"));
+  weir.write_policy(url + "}\n" + policy_with(20));
+  EXPECT_EQ(weir.admin("POST", "/policy/reload", "", ServedProcess::bearer()).status, 200);
+}
+
 TEST(Reload, AFloodOfBadFilesIsNotAFloodOfLines) {
   ServedProcess weir(policy_with(10));
   weir.write_policy("nonsense");

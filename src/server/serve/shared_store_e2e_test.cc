@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <fstream>
+
 #include "server/serve/served_process.h"
 #include "testing/redis_server.h"
 
@@ -107,6 +110,20 @@ TEST(SharedStore, AnswersForClientsThatHaveGoneGoNowhere) {
   EXPECT_TRUE(gone) << weir.admin("GET", "/metrics").body;
 }
 
+// Bytes that lie unread at sockets of a port, as the kernel tells.
+std::uint64_t unread(std::uint16_t port) {
+  std::ifstream table("/proc/net/tcp");
+  std::uint64_t bytes = 0;
+  for (std::string line; std::getline(table, line);) {
+    unsigned local = 0;
+    unsigned waiting = 0;
+    if (std::sscanf(line.c_str(), " %*d: %*x:%x %*x:%*x %*x %*x:%x", &local, &waiting) != 2)
+      continue;
+    if (local == port) bytes += waiting;
+  }
+  return bytes;
+}
+
 TEST(SharedStore, DrainWaitsForTheStoresDeadline) {
   testing::RedisServer redis;
   ServedProcess weir(policy(redis, "1s"));
@@ -117,9 +134,11 @@ TEST(SharedStore, DrainWaitsForTheStoresDeadline) {
     return client.receive().value_or(TestClient::Answer{}).status == 200;
   }));
   redis.pause();
+  const std::uint64_t before = unread(redis.port());
   TestClient client(weir.http());
   client.send(kByRoute);
-  std::this_thread::sleep_for(50ms);  // so that it is asked when the signal comes
+  // It is asked when the signal comes.
+  ASSERT_TRUE(ServedProcess::within([&] { return unread(redis.port()) > before; }));
   weir.signal(SIGINT);
   const auto answer = client.receive();
   ASSERT_TRUE(answer);
