@@ -47,4 +47,17 @@ std::optional<Numbers> part_numbers(const Numbers& whole, Place place) noexcept 
   return part;
 }
 
+std::uint64_t most_of_parts(const Numbers& whole) noexcept {
+  switch (whole.algorithm) {
+    case Algorithm::fixed_window:
+    case Algorithm::sliding_window:
+      return whole.limit;
+    case Algorithm::gcra:
+      return 2 * std::uint64_t{whole.burst};
+    case Algorithm::sliding_log:
+      return 2 * std::uint64_t{whole.limit};
+  }
+  return 0;
+}
+
 }  // namespace weir::limit

@@ -35,4 +35,9 @@ std::uint32_t part_of(const Numbers& numbers, std::uint32_t units, Place place) 
 //              sum exact. A further member raises nobody's rate.
 std::optional<Numbers> part_numbers(const Numbers& whole, Place place) noexcept;
 
+// The most that all members together admit from their parts in one window; of gcra and sliding_log
+// in as long as it takes until all of it counts no more, of which they may have admitted as much
+// just before. Where a member is replaced within it, or another joins, it may be more.
+std::uint64_t most_of_parts(const Numbers& whole) noexcept;
+
 }  // namespace weir::limit

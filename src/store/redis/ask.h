@@ -26,7 +26,8 @@ struct Owed {
   std::uint64_t confirmed = 0;
   // Most of them that still count: for gcra and logs the rest has run off since.
   std::uint64_t standing = kMaxUnits;
-  std::uint64_t bound = 2 * kMaxUnits;  // most units that the worker's bound allows to be used
+  // Most units that the parts of all workers come to, told of one window: limit::most_of_parts().
+  std::uint64_t bound = 2 * kMaxUnits;
 };
 
 // The last state that a worker saw of a counter, merged by maximum into the store's. Only for a
@@ -62,7 +63,7 @@ struct CounterReply {
   bool repaired = false;       // a foreign or damaged value stood at the key
   bool newer_numbers = false;  // `numbers` are not the counter's own
   bool converted = false;      // it was kept under other numbers, of an older load
-  bool over_bound = false;     // used and owed together exceeded the bound that came with them
+  bool over_bound = false;     // all workers together told more than the bound that came with it
 };
 
 // The end of an ask.

@@ -222,7 +222,7 @@ AskForm append_ask(std::span<const Counter> counters, const AskOptions& options,
     records += has_owed(options, i);
     extras += has_known(options, i);
   }
-  const std::size_t key_count = counters.size() + records;
+  const std::size_t key_count = counters.size() + 2 * records;
   const std::size_t arguments = brief ? 1 : 1 + counters.size() + records + extras;
 
   CommandWriter writer(out);
@@ -242,8 +242,10 @@ AskForm append_ask(std::span<const Counter> counters, const AskOptions& options,
   for (std::size_t i = 0; i < counters.size(); ++i) {
     if (!has_owed(options, i)) continue;
     const bool windowed = is_windowed(*counters[i].numbers);
-    keys.append_record(counters[i].key, options.owed[i]->worker,
-                       windowed ? options.owed[i]->window : Instant{}, scratch);
+    const Instant window = windowed ? options.owed[i]->window : Instant{};
+    keys.append_record(counters[i].key, options.owed[i]->worker, window, scratch);
+    flush();
+    keys.append_total(counters[i].key, window, scratch);
     flush();
   }
   if (brief) {

@@ -157,6 +157,12 @@ std::uint16_t KeySpace::envoyproxy_slot(std::string_view key, const limit::Windo
   return key_slot(name);
 }
 
+void KeySpace::append_total(std::string_view key, Instant window, std::string& out) const {
+  append_counter(key, out);
+  out += "!.";
+  out += std::to_string(window.time_since_epoch().count());
+}
+
 void KeySpace::append_meta(std::string_view shard, std::string_view name, std::string& out) const {
   out += root_;
   out += "{!";

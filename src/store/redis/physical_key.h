@@ -15,6 +15,7 @@ namespace weir::store::redis {
 //
 //   counter  prefix ":1:{" tag "}" identity *("/" value)
 //   record   counter "!" worker "." window  what a worker's owed units were applied up to
+//   total    counter "!." window            what all workers told of it
 //   meta     prefix ":1:{!" shard "}" name  the fleet's own keys
 // And those that store::Kept::envoyproxy means: name start, in whole seconds since 1970.
 //
@@ -36,6 +37,7 @@ class KeySpace {
   void append_counter(std::string_view key, std::string& out) const;
   void append_record(std::string_view key, std::uint64_t worker, Instant window,
                      std::string& out) const;
+  void append_total(std::string_view key, Instant window, std::string& out) const;
   // The slot of a Redis Cluster that the counter of `key` lies in, with all its records.
   std::uint16_t slot(std::string_view key) const;
   // The window of a counter that is kept as envoyproxy/ratelimit keeps it.

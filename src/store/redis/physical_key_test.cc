@@ -97,8 +97,11 @@ TEST(KeySpace, KeepsApartWhatCouldReadAlike) {
   std::string record;
   space().append_record(structural(7, {{"a"}}), 1, Instant{}, record);
   names.insert(record);
+  std::string total;
+  space().append_total(structural(7, {{"a"}}), Instant{}, total);
+  names.insert(total);
   names.insert(space().meta("", "epoch"));
-  EXPECT_EQ(names.size(), all.size() + 4);
+  EXPECT_EQ(names.size(), all.size() + 5);
   for (const std::string& name : names) {
     for (const char c : name) EXPECT_TRUE(c > ' ' && c < 0x7f) << name;
   }

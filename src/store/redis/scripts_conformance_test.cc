@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cinttypes>
 #include <cstdio>
@@ -75,7 +76,8 @@ bool same(const Finding& a, const Finding& b) {
 struct World {
   bool client_clock = false;  // `now` is passed, to the nanosecond
   bool forgets = false;       // keys expire; then time only goes forward, and there is one worker
-  bool plain = false;  // takes of gcra and fixed windows, which the script has short ways for
+  bool plain = false;      // takes of gcra and fixed windows, which the script has short ways for
+  bool long_logs = false;  // logs of hundreds of charges, which the script reads in blocks
 };
 
 // A random life of a few counters, told to the model and to the script.
@@ -84,7 +86,7 @@ class Trace {
   Trace(std::uint64_t seed, World world)
       : random_(seed), world_(world), redis_(kStart), side_(redis_) {
     redis_.set_expiry(world.forgets);
-    for (int i = 0; i < 5; ++i) add_counter();
+    for (int i = 0; i < (world.long_logs ? 2 : 5); ++i) add_counter();
   }
 
   // Runs so many asks; the first difference, with what led there.
@@ -95,6 +97,8 @@ class Trace {
     }
     return {};
   }
+  // Of the lists that there were, the longest at the time of an ask.
+  std::size_t longest() const { return longest_; }
 
  private:
   struct Kept {
@@ -108,6 +112,7 @@ class Trace {
   std::uint64_t below(std::uint64_t n) { return random_() % n; }
 
   Nanos random_period() {
+    if (world_.long_logs) return 60s;
     switch (below(5)) {
       case 0:
         return Nanos{static_cast<std::int64_t>(1 + below(5'000'000'000))};
@@ -138,6 +143,7 @@ class Trace {
       limit::Request request;
       request.algorithm = algorithm;
       request.limit = algorithm == Algorithm::sliding_log ? below(14) : random_limit();
+      if (world_.long_logs) request.limit = 300 + below(700);
       if (algorithm == Algorithm::gcra && request.limit > 0 && below(2) == 0) {
         request.burst = 1 + below(20);
       }
@@ -149,7 +155,8 @@ class Trace {
 
   void add_counter() {
     Kept kept;
-    const auto algorithm = static_cast<Algorithm>(below(world_.plain ? 2 : 4));
+    const auto algorithm = world_.long_logs ? Algorithm::sliding_log
+                                            : static_cast<Algorithm>(below(world_.plain ? 2 : 4));
     const bool by_calendar = algorithm == Algorithm::fixed_window && below(3) == 0;
     const auto calendar =
         by_calendar ? static_cast<limit::Calendar>(1 + below(4)) : limit::Calendar::none;
@@ -164,6 +171,10 @@ class Trace {
   void move_time() {
     const Nanos period{counters_[below(counters_.size())].numbers[0].period_ns};
     std::int64_t by = 0;
+    if (world_.long_logs && below(700) != 0) {
+      set_time(Nanos{static_cast<std::int64_t>(below(1 + period.count() / 1'000))});
+      return;
+    }
     switch (below(8)) {
       case 0:
         by = 0;
@@ -184,9 +195,13 @@ class Trace {
         by = static_cast<std::int64_t>(below(1 + period.count() / 5));
         break;
     }
-    Instant next = redis_.now() + Nanos{by};
+    set_time(Nanos{by});
+  }
+
+  void set_time(Nanos by) {
+    Instant next = redis_.now() + by;
     if (next < kStart) next = kStart;
-    if (world_.forgets && by < 0) return;
+    if (world_.forgets && by < Nanos{0}) return;
     if (!world_.client_clock) next = std::chrono::floor<std::chrono::microseconds>(next);
     redis_.set_now(next);
   }
@@ -206,6 +221,7 @@ class Trace {
     counter.key = kept.key;
     counter.digest = kept.digest;
     counter.generation = loads_[worker];
+    if (world_.long_logs && below(15) != 0) return counter;
     counter.shadow = !world_.plain && below(10) == 0;
     switch (below(12)) {
       case 0:
@@ -233,6 +249,7 @@ class Trace {
     }
     switch (below(10)) {
       case 0:
+        if (world_.long_logs && below(10) != 0) break;  // one of them fills a log
         counter.op = Op::drain;
         break;
       case 1:
@@ -256,7 +273,7 @@ class Trace {
 
   std::string step() {
     move_time();
-    if (below(25) == 0) change_numbers();
+    if (below(world_.long_logs ? 500 : 25) == 0) change_numbers();
     const std::size_t worker = world_.forgets ? 0 : below(2);
     std::vector<Kept*> chosen;
     std::vector<Counter> counters;
@@ -309,6 +326,9 @@ class Trace {
     }
     for (const auto& [name, value] : redis_.keys()) {
       if (!value.expires_at) out << name << " has no time to live\n";
+      if (const auto* list = std::get_if<std::deque<std::string>>(&value.data)) {
+        longest_ = std::max(longest_, list->size());
+      }
     }
     return out.str();
   }
@@ -332,6 +352,7 @@ class Trace {
   std::vector<Kept> counters_;
   std::array<std::uint32_t, 2> loads_{1, 1};
   std::uint32_t last_load_ = 1;
+  std::size_t longest_ = 0;
   std::ostringstream story_;
 };
 
@@ -369,6 +390,20 @@ TEST(Scripts, DecideAsTheModelDoesOnTheirOwnClock) {
 TEST(Scripts, DecideAsTheModelDoesByTheirShortWays) {
   compare_with_model({.plain = true});
   compare_with_model({.forgets = true, .plain = true});
+}
+
+TEST(Scripts, DecideAsTheModelDoesOfLogsThatAreReadInBlocks) {
+  std::size_t longest = 0;
+  for (const World world : {World{.client_clock = true, .long_logs = true},
+                            World{.forgets = true, .long_logs = true}}) {
+    for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+      Trace trace(seed, world);
+      const std::string difference = trace.run(4'000);
+      ASSERT_TRUE(difference.empty()) << "seed " << seed << '\n' << tail(difference);
+      longest = std::max(longest, trace.longest());
+    }
+  }
+  EXPECT_GT(longest, 600U) << "logs of several blocks";
 }
 
 TEST(Scripts, DecideAsTheModelDoesThoughKeysExpire) {

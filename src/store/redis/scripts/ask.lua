@@ -18,9 +18,23 @@ for i = 1, count do
   end
 end
 
+-- What all workers told of one window, or within the time that their tellings count for: more than
+-- their parts come to was admitted by workers that each counted too few others.
+local function add_up(c, o, x, total_key, ms)
+  local v = try('GET', total_key)
+  if type(v) == 'string' and #v == 5 then
+    x = x + unpack('>I5', v)
+    if x > 1099511627775 then x = 1099511627775 end
+    local left = call('PTTL', total_key)
+    if left > 0 and left < ms then ms = left end
+  end
+  call('SET', total_key, pack('>I5', x), 'PX', ms)
+  if x > o.bound then c.above = true end
+end
+
 -- What a worker admitted while the store was away: a running total, so that only what exceeds its
 -- record is applied, however often it is told. Of a window that is over nothing is.
-local function settle_owed(c, blob, record_key)
+local function settle_owed(c, blob, record_key, total_key)
   local o = {}
   local outage = sub(blob, 1, 8)
   o.ws, o.w9, o.units, o.standing, o.bound, o.confirmed = unpack('>I5I4I5I5I5I5', blob, 9)
@@ -32,9 +46,12 @@ local function settle_owed(c, blob, record_key)
   if o.units <= done then return end
   local x = o.units - done
   if x > o.standing then x = o.standing end
-  if x > 0 then c.at.owe(c, o, x) end
-  local es, e9 = c.at.owed_until(c, o)
-  call('SET', record_key, outage .. pack('>I5', o.units), 'PX', milliseconds_until(es, e9))
+  local ms = milliseconds_until(c.at.owed_until(c, o))
+  if x > 0 then
+    add_up(c, o, x, total_key, ms)
+    c.at.owe(c, o, x)
+  end
+  call('SET', record_key, outage .. pack('>I5', o.units), 'PX', ms)
 end
 
 for i = 1, count do
@@ -44,8 +61,8 @@ for i = 1, count do
     extra = extra + 1
   end
   if c.flags % 4 >= 2 then
-    settle_owed(c, ARGV[extra], KEYS[owed_key])
-    extra, owed_key = extra + 1, owed_key + 1
+    settle_owed(c, ARGV[extra], KEYS[owed_key], KEYS[owed_key + 1])
+    extra, owed_key = extra + 1, owed_key + 2
   end
   c.js, c.j9, c.jc, c.jp, c.jused = c.vs or c.as, c.v9 or c.a9, c.vc, c.vp, c.used
 end
@@ -81,7 +98,7 @@ for i = 1, count do
   if c.kind == 'l' then
     if tight and c.op == 'd' and allowed == 1 then c.fs, c.f9 = at.fit(c, units) end
     if c.op == 'r' then c.jused = c.used end
-    local es, e9 = log.entry(c, -1)
+    local es, e9 = log.youngest(c)
     if es and c.used > 0 then c.ls, c.l9 = es, e9 else c.ls, c.l9 = 0, 0 end
   end
   t[i + 3] = at.report(c, flags)

@@ -71,8 +71,6 @@ end
 function gcra.owe(c, o, x)
   local ls, l9 = gcra.reach(c)
   local ts, t9 = add(ls, l9, product(c.is, c.in9, x))
-  local bs, b9 = product(c.is, c.in9, o.bound)
-  if less(bs, b9, ts, t9) then c.above = true end
   if less(c.us, c.u9, ts, t9) then
     ts, t9 = c.us, c.u9
     if less(ts, t9, ls, l9) then ts, t9 = ls, l9 end

@@ -5,10 +5,41 @@ local log
 if has.l then
 log = {}
 
-function log.entry(c, i)
-  local e = call('LINDEX', c.key, i)
+function log.youngest(c)
+  local e = call('LINDEX', c.key, -1)
   if not e or #e ~= 13 then return nil end
   return unpack('>I5I4I4', e)
+end
+
+-- Passes entries from i on to `stop`, older to younger, until it says so or none is left; returns
+-- where it ended. In blocks that grow: most asks look at one entry, and of a long log many are read
+-- at once, since a list is walked anew to each place in it.
+function log.walk(c, i, stop)
+  local size = 1
+  while true do
+    local block = call('LRANGE', c.key, i, i + size - 1)
+    for j = 1, #block do
+      if #block[j] ~= 13 or stop(unpack('>I5I4I4', block[j])) then return i + j - 1 end
+    end
+    i = i + #block
+    if #block < size then return i end
+    if size < 256 then size = size * 4 end
+  end
+end
+
+-- The same from the youngest on to older ones; returns a place from the end.
+function log.walk_back(c, stop)
+  local size, i = 1, -1
+  while true do
+    local block = call('LRANGE', c.key, i - size + 1, i)
+    for j = #block, 1, -1 do
+      local at = i - #block + j
+      if #block[j] ~= 13 or stop(unpack('>I5I4I4', block[j])) then return at end
+    end
+    i = i - #block
+    if #block < size then return i end
+    if size < 256 then size = size * 4 end
+  end
 end
 
 function log.read(c, record)
@@ -44,14 +75,19 @@ end
 function log.drop_over(c)
   local cs, c9 = over(c.as, c.a9, c.ps, c.p9)
   local early = less(c.as, c.a9, c.ps, c.p9)
-  while true do
-    local es, e9, units = log.entry(c, c.first)
-    if not es then break end
-    if early or less(cs, c9, es, e9) then break end
-    c.used, c.first = c.used - units, c.first + 1
+  local es, e9 = log.youngest(c)
+  if es and not early and not less(cs, c9, es, e9) then
+    c.used, c.first = 0, call('LLEN', c.key)
+  elseif not early then
+    c.first = log.walk(c, 1, function(as, a9, units)
+      if less(cs, c9, as, a9) then return true end
+      c.used = c.used - units
+    end)
   end
-  local sound = log.entry(c, -1) and c.used >= 0 or c.used == 0 and call('LLEN', c.key) == 1
+  local sound = es and c.used >= 0 or c.used == 0 and call('LLEN', c.key) == 1
   if not sound then c.found, c.repaired, c.moved, c.used, c.first = nil, true, nil, 0, 1 end
+  -- Many are not counted again at each ask that is denied.
+  c.kept = c.first > 64 and c.op == 't' and c.cost > 0
 end
 
 function log.merge(c, blob)
@@ -61,7 +97,6 @@ function log.merge(c, blob)
 end
 
 function log.owe(c, o, x)
-  if c.used + x > o.bound then c.above = true end
   if c.used + x > c.limit then x = c.limit - c.used end
   if x > 0 then log.push_kept(c, x) end
 end
@@ -96,13 +131,12 @@ end
 
 -- When enough of the oldest units are over for the ask to fit, as the time of their entry.
 function log.fit(c, units)
-  local used, i = c.used, c.first
-  local fs, f9 = 0, 0
-  while used + units > c.limit do
-    local es, e9, u = log.entry(c, i)
-    if not es then break end
-    fs, f9, used, i = es, e9, used - u, i + 1
-  end
+  local used, fs, f9 = c.used, 0, 0
+  if used + units <= c.limit then return fs, f9 end
+  log.walk(c, c.first, function(es, e9, u)
+    fs, f9, used = es, e9, used - u
+    return used + units <= c.limit
+  end)
   return fs, f9
 end
 
@@ -111,12 +145,11 @@ function log.bring_back(c)
   if not c.moved then return end
   c.moved = nil
   local later = 0
-  while true do
-    local es, e9, units = log.entry(c, -1)
-    if not es or less(es, e9, s, n) then break end
-    call('RPOP', c.key)
+  local i = log.walk_back(c, function(es, e9, units)
+    if less(es, e9, s, n) then return true end
     later = later + units
-  end
+  end)
+  if i < -1 then call('LTRIM', c.key, 0, i) end
   while later > 0 do
     local units = later > 4294967295 and 4294967295 or later
     call('RPUSH', c.key, pack('>I5I4I4', s, n, units))
@@ -141,7 +174,7 @@ function log.charge(c, units)
     c.first = 1
   end
   c.used = c.used + units
-  local es, e9, u = log.entry(c, -1)
+  local es, e9, u = log.youngest(c)
   if es == c.as and e9 == c.a9 and c.used > units and u <= 4294967295 - units then
     call('LSET', c.key, -1, pack('>I5I4I4', es, e9, u + units))
   else
@@ -160,26 +193,24 @@ function log.write(c)
 end
 
 function log.refund(c)
-  local i = -1
-  while true do
-    local es, e9, units = log.entry(c, i)
-    if not es or less(es, e9, c.rs, c.r9) then return end
+  local units
+  local i = log.walk_back(c, function(es, e9, u)
     if es == c.rs and e9 == c.r9 then
-      local last = call('LLEN', c.key) + i
-      if last < c.first then return end
-      local back = c.cost < units and c.cost or units
-      c.used = c.used - back
-      if back < units then
-        call('LSET', c.key, i, pack('>I5I4I4', es, e9, units - back))
-      else
-        call('LSET', c.key, i, '')
-        call('LREM', c.key, -1, '')
-      end
-      log.save(c, c.as, c.a9)
-      return
+      units = u
+      return true
     end
-    i = i - 1
+    return less(es, e9, c.rs, c.r9)
+  end)
+  if not units or call('LLEN', c.key) + i < c.first then return end
+  local back = c.cost < units and c.cost or units
+  c.used = c.used - back
+  if back < units then
+    call('LSET', c.key, i, pack('>I5I4I4', c.rs, c.r9, units - back))
+  else
+    call('LSET', c.key, i, '')
+    call('LREM', c.key, -1, '')
   end
+  log.save(c, c.as, c.a9)
 end
 
 function log.keep(c)

@@ -90,7 +90,6 @@ end
 function window.owe(c, o, x)
   local _, before = window.holds(c, o.ws, o.w9)
   local count = before and c.prev or c.used
-  if count + x > o.bound then c.above = true end
   if count + x > c.limit then x = c.limit - count end
   if x <= 0 then return end
   if before then c.prev = count + x else c.used = count + x end
