@@ -37,8 +37,8 @@ concurrency:
   auto second = guard.lease("reports", ada, request).value();
   std::cout << "lease: " << (second.lease->repeated ? "the same" : "another") << ", fence "
             << (second.lease->fence == first.lease->fence ? "the same" : "another") << '\n';
-  std::cout << "released: " << guard.release_lease("reports", ada, request.id).value() << ", "
-            << guard.release_lease("reports", ada, request.id).value() << '\n';
+  std::cout << "released: " << guard.release_lease("reports", ada, *request.id).value() << ", "
+            << guard.release_lease("reports", ada, *request.id).value() << '\n';
 }
 
 // Prints:

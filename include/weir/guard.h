@@ -167,7 +167,9 @@ class Guard {
                            std::string_view id, std::function<void(Result<bool>)> done);
 
   // Replaces the policy. Unchanged rules keep their counters; where numbers changed, used stays
-  // used. Errors:      failed_precondition where the new policy names another store.
+  // used.
+  //
+  // Errors:      failed_precondition where the new policy changes its store or its journal.
   Result<void> reload(Policy policy);
   Policy policy() const;
   // Counts the policies loaded so far, from 1.

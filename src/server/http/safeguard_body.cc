@@ -123,7 +123,7 @@ bool SafeguardBody::read_member(Member which, std::string_view key) {
     case kRoute:
       return read_text(key, route);
     case kEstimate:
-      return read_number(key, kMaxUnits, estimate);
+      return read_number(key, 0, kMaxUnits, estimate);
     case kExpire:
       return read_time(key, expire);
     case kOnExpiry:
@@ -131,7 +131,7 @@ bool SafeguardBody::read_member(Member which, std::string_view key) {
     case kReservation:
       return read_text(key, reservation);
     case kUnits:
-      return read_number(key, kMaxUnits, units);
+      return read_number(key, 0, kMaxUnits, units);
   }
   return false;
 }
