@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -22,6 +23,26 @@
 #include "ledger/ledger.h"
 #include "testing/redis_server.h"
 #include "weir/guard.h"
+
+namespace {
+
+// While it is set no sync of this process comes back: as on a disk that hangs.
+std::atomic<bool> g_disk_hangs{false};
+
+int after_the_hang(long call, int file) {
+  while (g_disk_hangs.load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return static_cast<int>(::syscall(call, file));
+}
+
+}  // namespace
+
+// In place of the C library's, for all that this process is made of.
+extern "C" int fsync(int file) {
+  return after_the_hang(SYS_fsync, file);
+}
+extern "C" int fdatasync(int file) {
+  return after_the_hang(SYS_fdatasync, file);
+}
 
 namespace weir {
 namespace {
@@ -237,6 +258,38 @@ class FileSizeLimit {
  private:
   rlimit before_{};
 };
+
+// Nobody is told yes of what is not on the disk, and nobody waits for it longer than it said.
+TEST_F(SettlingGuard, ADiskThatHangsHoldsNoCallLongerThanItsDeadline) {
+  Guard guard = open(policy());
+  kill_redis(guard);
+  ASSERT_TRUE(guard.check("export", {{"account", "acme"}}).allowed());
+  g_disk_hangs = true;
+  const auto begun = std::chrono::steady_clock::now();
+  const Decision late =
+      guard.check("export", {{"account", "acme"}}, {.deadline = milliseconds(50)});
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, milliseconds(50 + 250));
+  EXPECT_EQ(late.verdict, Verdict::refused);
+  EXPECT_EQ(late.rung, Rung::journal);
+  const Decision without_deadline = guard.check("export", {{"account", "acme"}});
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, milliseconds(3'000));
+  EXPECT_EQ(without_deadline.verdict, Verdict::refused);
+  g_disk_hangs = false;
+  // What they took is given back: four of the five are left of this worker's part.
+  int allowed = 0;
+  EXPECT_TRUE(eventually([&] {
+    const Decision decision = guard.check("export", {{"account", "acme"}});
+    allowed += decision.rung == Rung::share && decision.allowed() ? 1 : 0;
+    return decision.rung == Rung::journal && decision.allowed();
+  }));
+  EXPECT_EQ(allowed, 4);
+  std::string text;
+  guard.impl().metrics().write(text);
+  const std::string sample = "\nweir_journal_unserved_total ";
+  const std::size_t found = text.find(sample);
+  ASSERT_NE(found, std::string::npos);
+  EXPECT_GE(std::stoi(text.substr(found + sample.size())), 1) << "it is not kept quiet";
+}
 
 TEST_F(SettlingGuard, NeverSaysYesWhileTheDiskTakesNothingAndComesBackByItself) {
   Guard guard = open(policy("{cap: 1000}"));

@@ -21,6 +21,10 @@ namespace {
 // itself.
 constexpr Nanos kStuckAfter = std::chrono::milliseconds(20);
 
+// How long a waiting caller that named no deadline waits for the disk: whatever takes longer counts
+// as hanging.
+constexpr Nanos kDiskHangs = std::chrono::seconds(1);
+
 }  // namespace
 
 // One decision on the shared store, from the asking to the answer. Owns everything that the ask
@@ -92,29 +96,41 @@ class Guard::Impl::Job : public guard::SharedAsk {
     return verdict.record ||
            (verdict.rung == Rung::fallback && request.metered != 0 && options_.cost > 0);
   }
-  // Records it; `then` is told, once, in any thread, what may be told.
-  void record(const ladder::LadderVerdict& verdict, Instant at, std::span<store::Finding> findings,
-              std::function<void(const ladder::LadderVerdict&)> then) {
+  // Records it; `then` is told, once, in any thread, whether it is durable.
+  void record(const ladder::LadderVerdict& verdict, Instant at, std::function<void(bool)> then) {
     const guard::UsageRecorder::Usage usage{.metered = request.metered,
                                             .overspent = verdict.overspent,
                                             .cost = options_.cost,
                                             .outage = true,
                                             .at = at,
                                             .rung = verdict.rung};
-    auto told = [this, verdict, findings, then = std::move(then),
-                 store = std::weak_ptr(impl_.shared_)](bool durable) {
-      then(durable ? verdict : not_recorded(store.lock(), verdict, findings));
-    };
     if (call_ == nullptr || !call_->reserve) {
-      impl_.usage_->append(plan, usage, std::move(told));
+      impl_.usage_->append(plan, usage, std::move(then));
       return;
     }
     impl_.usage_->append_reservation(
         plan, usage, *call_->reserve,
-        [call = call_, told = std::move(told)](std::optional<std::string> id) {
+        [call = call_, then = std::move(then)](std::optional<std::string> id) {
           if (id) call->reservation = std::move(*id);
-          told(id.has_value());
+          then(id.has_value());
         });
+  }
+  // What is told instead of `verdict`, whose usage could not be recorded, with what it took given
+  // back. The store is gone where the Guard is going.
+  ladder::LadderVerdict not_recorded(const std::weak_ptr<guard::SharedStore>& store,
+                                     const ladder::LadderVerdict& verdict,
+                                     std::span<store::Finding> findings) const noexcept {
+    // What a fallback store took is not ours to give back.
+    const auto there = store.lock();
+    if (!there || !verdict.record) return {.rung = Rung::journal, .retry_after = {}};
+    return there->not_recorded(request, findings, verdict);
+  }
+  std::weak_ptr<guard::SharedStore> store() const noexcept { return impl_.shared_; }
+  guard::UsageRecorder& usage() const noexcept { return *impl_.usage_; }
+  // Until when a caller that is there waits for the disk.
+  MonoTime disk_by(MonoTime now) const noexcept {
+    return options_.deadline ? std::max(begun_ + *options_.deadline, now) + kStuckAfter
+                             : now + kDiskHangs;
   }
 
  protected:
@@ -126,13 +142,6 @@ class Guard::Impl::Job : public guard::SharedAsk {
   const MonoTime begun_;
 
  private:
-  ladder::LadderVerdict not_recorded(const std::shared_ptr<guard::SharedStore>& store,
-                                     const ladder::LadderVerdict& verdict,
-                                     std::span<store::Finding> findings) const noexcept {
-    // Without a store the Guard is going; what a fallback store took is not ours to give back.
-    if (!store || !verdict.record) return {.rung = Rung::journal, .retry_after = {}};
-    return store->not_recorded(request, findings, verdict);
-  }
   void keep_keys(std::span<const store::Finding> found, Decision& decision) {
     for (std::size_t i = 0; i < plan.count; ++i) {
       if (found[i].charged) guard::append_receipt_key(plan.counters[i].key, decision.receipt_keys);
@@ -154,8 +163,10 @@ class CallbackJob final : public Job {
       tell(verdict, store_now);
       return;
     }
-    this->record(verdict, store_now, this->findings(),
-                 [this, store_now](const ladder::LadderVerdict& told) { tell(told, store_now); });
+    this->record(
+        verdict, store_now, [this, verdict, store_now, store = this->store()](bool durable) {
+          tell(durable ? verdict : this->not_recorded(store, verdict, this->findings()), store_now);
+        });
   }
   void answer(Decision decision) { done_(std::move(decision)); }
 
@@ -226,22 +237,32 @@ class WaitedJob final : public Job {
   Instant store_now_{};
 };
 
-// Waits for the disk, as long as it takes: an answer that came before its usage was durable could
-// be lost with it, and one that was given up could be billed all the same.
+// Waits for the disk: an answer that came before its usage was durable could be lost with it. But
+// no longer than the caller would: then the call is not served, and what turns out to be recorded
+// of it all the same is counted.
 template <class Job>
-ladder::LadderVerdict recorded(Job& job, const ladder::LadderVerdict& verdict, Instant at,
-                               std::span<store::Finding> findings) {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::optional<ladder::LadderVerdict> told;
-  job.record(verdict, at, findings, [&](const ladder::LadderVerdict& what) {
-    std::lock_guard lock(mutex);
-    told = what;
-    changed.notify_one();
+ladder::LadderVerdict recorded(const std::shared_ptr<Job>& job,
+                               const ladder::LadderVerdict& verdict, Instant at,
+                               std::span<store::Finding> findings, MonoTime until) {
+  struct Told {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::optional<bool> durable;
+    bool left = false;
+  };
+  const auto told = std::make_shared<Told>();
+  job->record(verdict, at, [told, &usage = job->usage()](bool durable) {
+    const std::lock_guard lock(told->mutex);
+    told->durable = durable;
+    if (told->left && durable) usage.count_unserved();
+    told->changed.notify_one();
   });
-  std::unique_lock lock(mutex);
-  changed.wait(lock, [&] { return told.has_value(); });
-  return *told;
+  std::unique_lock lock(told->mutex);
+  told->changed.wait_until(lock, until, [&] { return told->durable.has_value(); });
+  told->left = !told->durable;
+  lock.unlock();
+  if (told->left || !*told->durable) return job->not_recorded(job->store(), verdict, findings);
+  return verdict;
 }
 
 }  // namespace
@@ -277,9 +298,10 @@ Decision Guard::Impl::decide_shared(PolicyRef policy, const guard::BoundRoute& r
       });
   const Instant at = came ? job->store_now() : shared_->moment().store;
   const std::span<store::Finding> findings = came ? job->findings() : job->own_findings();
-  const ladder::LadderVerdict verdict = job->must_record(job->verdict())
-                                            ? recorded(*job, job->verdict(), at, findings)
-                                            : job->verdict();
+  const ladder::LadderVerdict verdict =
+      job->must_record(job->verdict())
+          ? recorded(job, job->verdict(), at, findings, job->disk_by(clock_->mono()))
+          : job->verdict();
   return job->word(verdict, at, findings);
 }
 

@@ -334,6 +334,9 @@ void UsageRecorder::write_metrics(render::Exposition& out) const {
   out.sample({{"state", "refused"}}, journal.refused);
   out.sample({{"state", "settled"}}, settler.settled);
   out.sample({{"state", "quarantined"}}, settler.rejected);
+  out.family("weir_journal_unserved_total", Type::counter,
+             "Calls whose usage was recorded too late: they were told that they are not served.");
+  out.sample(unserved_.load(std::memory_order_relaxed));
   out.family("weir_journal_writable", Type::gauge, "Whether usage can be recorded.");
   out.sample(std::uint64_t{journal.writable ? 1U : 0U});
   out.family("weir_journal_failures_total", Type::counter,

@@ -74,6 +74,9 @@ class UsageRecorder {
     std::uint64_t units = 0;
   };
   const std::vector<Overspent>& overspent_before() const noexcept { return overspent_before_; }
+
+  // What append() said is durable came too late for its caller, who was told that it is not.
+  void count_unserved() noexcept { unserved_.fetch_add(1, std::memory_order_relaxed); }
   // Whether follow() would keep an event now.
   bool has_room() const;
 
@@ -102,6 +105,7 @@ class UsageRecorder {
   render::Metrics& metrics_;
   std::uint64_t process_ = 0;  // drawn: the first half of this process's event ids
   std::atomic<std::uint64_t> next_{1};
+  std::atomic<std::uint64_t> unserved_{0};
   std::uint64_t source_ = 0;
   std::unique_ptr<ledger::Journal> journal_;
   std::unique_ptr<ledger::Settler> settler_;
