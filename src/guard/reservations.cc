@@ -27,6 +27,8 @@ Reservation Reservations::reserve(std::string_view route, std::span<const Descri
   const auto call = call_of(terms);
   Decision decision =
       guard_.impl().check(route, guard::DescriptorValues(descriptors), {.cost = estimate}, call);
+  // A call that left before its usage was durable may still be given an id: nobody looks at it.
+  if (!decision.allowed()) return {.decision = std::move(decision), .id = {}};
   return {.decision = std::move(decision), .id = std::move(call->reservation)};
 }
 

@@ -185,7 +185,7 @@ TEST_F(GuardOnACluster, DegradesTheKeysOfADeadMasterAlone) {
   EXPECT_EQ(dead.verdicts[Verdict::refused], dead.asked);
   EXPECT_EQ(dead.broken, 0u) << dead.example;
   // Nothing waits for the dead one.
-  EXPECT_LT(dead.slowest, kAnswered);
+  EXPECT_TRUE(dead.in_time()) << dead.times();
   EXPECT_TRUE(heard_.said(StoreEvent::Kind::away,
                           "shard 127.0.0.1:" + std::to_string(cluster.node(1).port())))
       << heard_.all();
@@ -460,7 +460,7 @@ TEST_F(GuardOnACluster, WaitsForAHungMasterNoLongerThanTheDeadlineAndForOthersNo
     EXPECT_EQ(other.allowed_by_store, 1u);
   }
   EXPECT_EQ(tally.verdicts[Verdict::refused], tally.asked);
-  EXPECT_LT(tally.slowest, kAnswered);
+  EXPECT_TRUE(tally.in_time()) << tally.times();
   // What the living one was charged for requests over both is given back.
   EXPECT_TRUE(eventually([&] { return used(guard, "pair", well[0], well[1], 1) == 0; }));
   cluster.node(0).resume();
@@ -495,7 +495,7 @@ TEST_F(GuardOnACluster, DegradesAWorkerThatIsCutOffFromOneMasterForItsKeysAlone)
   }
   EXPECT_EQ(cut.verdicts[Verdict::refused], cut.asked);
   EXPECT_EQ(well.allowed_by_store, well.asked);
-  EXPECT_LT(cut.slowest, kAnswered);
+  EXPECT_TRUE(cut.in_time()) << cut.times();
   ways[2]->set({});
   ways[2]->reset_connections();
   EXPECT_TRUE(eventually([&] {

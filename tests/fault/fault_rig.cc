@@ -79,7 +79,8 @@ bool is_sound(const Decision& decision) {
   });
 }
 
-void Tally::add(const Decision& decision, std::chrono::nanoseconds took) {
+void Tally::add(const Decision& decision, std::chrono::nanoseconds took,
+                std::chrono::nanoseconds deadline) {
   ++asked;
   ++verdicts[decision.verdict];
   ++rungs[decision.rung];
@@ -89,6 +90,8 @@ void Tally::add(const Decision& decision, std::chrono::nanoseconds took) {
     example = decision.json();
   }
   slowest = std::max(slowest, took);
+  waited += took > deadline * 3 / 4 ? 1U : 0U;
+  late += took > deadline + kGrace ? 1U : 0U;
 }
 
 void Tally::add(const Tally& other) {
@@ -99,6 +102,14 @@ void Tally::add(const Tally& other) {
   broken += other.broken;
   if (!other.example.empty()) example = other.example;
   slowest = std::max(slowest, other.slowest);
+  waited += other.waited;
+  late += other.late;
+}
+
+std::string Tally::times() const {
+  return std::to_string(late) + " of " + std::to_string(waited) +
+         " that waited came late, and the slowest took " +
+         std::to_string(slowest / milliseconds(1)) + " ms";
 }
 
 std::uint64_t Tally::allowed() const {
@@ -110,7 +121,9 @@ Decision check(Guard& guard, std::string_view route, std::string_view user, Tall
                CheckOptions options) {
   const auto begun = Steady::now();
   Decision decision = guard.check(route, {{"user", user}}, options);
-  tally.add(decision, Steady::now() - begun);
+  const auto took = Steady::now() - begun;
+  const Nanos deadline = guard.impl().shared()->deadline();
+  tally.add(decision, took, std::min(options.deadline.value_or(deadline), deadline));
   return decision;
 }
 

@@ -19,7 +19,10 @@ namespace weir::fault {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Tells answered from hung, on a machine that is busy with something else.
+// How much later than its deadline an answer may come on a machine that is busy with something
+// else: of those that waited for it nine of ten no later than the first, and all no later than the
+// second.
+inline constexpr auto kGrace = milliseconds(250);
 inline constexpr auto kAnswered = seconds(3);
 // For what has to happen in the end.
 inline constexpr auto kPatience = seconds(20);
@@ -65,8 +68,13 @@ struct Tally {
   std::uint64_t broken = 0;  // decisions that no policy can give: see is_sound()
   std::string example;       // one of those
   std::chrono::nanoseconds slowest{0};
+  std::uint64_t waited = 0;  // answers that came about at their deadline, or later
+  std::uint64_t late = 0;    // of these, more than kGrace later
 
-  void add(const Decision& decision, std::chrono::nanoseconds took);
+  void add(const Decision& decision, std::chrono::nanoseconds took,
+           std::chrono::nanoseconds deadline);
+  bool in_time() const { return late <= 1 + waited / 10 && slowest < kAnswered; }
+  std::string times() const;
   void add(const Tally& other);
   std::uint64_t allowed() const;
 };

@@ -79,7 +79,7 @@ TEST_P(GuardOnABadNetwork, IsAnsweredByPolicyChargesNothingTwiceAndComesBack) {
   }
   for (const Tally* tally : {&counts, &closed, &bounded, &open}) {
     EXPECT_EQ(tally->broken, 0u) << tally->example;
-    EXPECT_LT(tally->slowest, kAnswered);
+    EXPECT_TRUE(tally->in_time()) << tally->times();
   }
   // Ten over two workers; nine of them were left when the store went.
   EXPECT_EQ(bounded.allowed(), 5u);
@@ -150,7 +150,7 @@ TEST(GuardOnANetwork, ThatCutsEveryConnectionIsAnsweredByPolicy) {
     EXPECT_EQ(check(guard, "login", "u", tally).verdict, Verdict::refused);
   }
   EXPECT_EQ(tally.broken, 0u);
-  EXPECT_LT(tally.slowest, kAnswered);
+  EXPECT_TRUE(tally.in_time()) << tally.times();
   proxy->set({});
   EXPECT_TRUE(until_store(guard, "login", "u"));
 }
@@ -172,7 +172,7 @@ TEST(GuardOnANetwork, ThatCutsSomeConnectionsCountsEachCallOnceAtMost) {
   EXPECT_TRUE(until_store(guard, "count", "u"));
   const Tally tally = load.stop();
   EXPECT_EQ(tally.broken, 0u) << tally.example;
-  EXPECT_LT(tally.slowest, kAnswered);
+  EXPECT_TRUE(tally.in_time()) << tally.times();
   EXPECT_GT(proxy->counts().resets, 0u);
   const std::uint64_t stored = counted(guard, "u");
   EXPECT_GE(stored, tally.allowed_by_store);
@@ -197,7 +197,7 @@ TEST(GuardOnANetwork, ThatIsSilentIsFoundOutThoughEveryCallerLeavesEarly) {
     return heard.count(StoreEvent::Kind::away) == 1;
   }));
   EXPECT_EQ(tally.broken, 0u);
-  EXPECT_LT(tally.slowest, kAnswered);
+  EXPECT_TRUE(tally.in_time()) << tally.times();
   proxy->set({});
   EXPECT_TRUE(until_store(guard, "login", "u"));
 }
@@ -253,7 +253,7 @@ TEST(GuardOnANetwork, WhoseAddressMovesLeavesTheOldPrimaryAtOnce) {
   ASSERT_TRUE(eventually(counts_there)) << heard.all();
   const Tally seen = load.stop();
   EXPECT_EQ(seen.broken, 0u) << seen.example;
-  EXPECT_LT(seen.slowest, kAnswered);
+  EXPECT_TRUE(seen.in_time()) << seen.times();
   // It decides at the new one, which has what was replicated; the old one changes nothing more.
   const std::uint64_t stored = counted(guard, "u");
   EXPECT_GE(stored, 10u);

@@ -85,7 +85,7 @@ TEST_F(GuardUnderSentinels, FollowsAFailoverUnderLoadAndCountsOnTheNewMaster) {
   EXPECT_TRUE(eventually([&] { return is_master(*replica_); }));
   const Tally tally = load.stop();
   EXPECT_EQ(tally.broken, 0u) << tally.example;
-  EXPECT_LT(tally.slowest, kAnswered);
+  EXPECT_TRUE(tally.in_time()) << tally.times();
   EXPECT_EQ(tally.verdicts.count(Verdict::limited), 0u);
   // What the replica had not got is lost; what the new master answered was counted there.
   const std::uint64_t before = counted(guard, "u");

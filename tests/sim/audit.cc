@@ -49,11 +49,20 @@ class Audit {
     for (const std::string& key : history_.late_writes) {
       fault("written by an ask that came too late: " + key);
     }
-    if (history_.over_bound != 0) fault("the scripts found a counter above its bound");
+    told_no_more_than_parts();
     return std::move(faults_);
   }
 
  private:
+  // A worker that is replaced within a window tells a part of its own; one whose limit is lowered,
+  // or whose window begins anew, what it was allowed before.
+  void told_no_more_than_parts() {
+    const bool anew = history_.reload || !history_.steps.empty() ||
+                      history_.scenario.has(FaultKind::restart_worker) ||
+                      history_.scenario.has(FaultKind::crash_worker);
+    if (history_.over_bound != 0 && !anew) fault("more was told than all parts come to");
+  }
+
   void fault(std::string text) {
     if (faults_.size() < 12) faults_.push_back(std::move(text));
   }
@@ -113,7 +122,29 @@ class Audit {
       fault(record, "decided without the store, which was there");
     }
     if (record.last && rung != Rung::store && rung != Rung::known) fault(record, "not back");
+    never_fits(record);
     by_policy(record);
+  }
+
+  // No wait helps a cost that one of the limits could never hold, whoever says so.
+  void never_fits(const Record& record) {
+    const Decision& decision = *record.decision;
+    const bool told = decision.rung == Rung::store || decision.rung == Rung::known;
+    if (decision.verdict != Verdict::limited || !told) return;
+    const auto above = [&](const policy::Route& of) {
+      return std::any_of(of.rules.begin(), of.rules.end(), [&](const policy::Rule& rule) {
+        return !rule.shadow && record.question.cost > rule.numbers.burst;
+      });
+    };
+    const bool before = above(route(0, record.question.route));
+    if (before != above(route(history_.numbers, record.question.route))) return;
+    const bool says = decision.reason == Reason::cost_exceeds_burst;
+    if (says != before) fault(record, before ? "said to fit some day" : "said never to fit");
+    if (says == decision.retry_after.has_value()) {
+      fault(record, says ? "a wait for what never fits" : "no wait for what will fit");
+    } else if (decision.retry_after && *decision.retry_after <= Nanos{0}) {
+      fault(record, "a wait of nothing");
+    }
   }
 
   void by_policy(const Record& record) {

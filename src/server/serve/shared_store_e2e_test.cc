@@ -89,6 +89,43 @@ TEST(SharedStore, EveryAnswerComesWhileTheStoreHangs) {
   EXPECT_TRUE(back) << last.status << last.body << weir.admin("GET", "/store").body;
 }
 
+// That it cannot be asked is no client's fault: a 429 says that somebody's part was used up, and
+// nothing else does.
+TEST(SharedStore, OpenAndBoundedRoutesAnswerAStoreThatIsGoneByTheirPolicies) {
+  testing::RedisServer redis;
+  ServedProcess weir("store: {url: 'redis://127.0.0.1:" + std::to_string(redis.port()) +
+                     R"(/0', deadline: 50ms, workers: {of: 2, index: 0}}
+inputs: [user]
+routes:
+  search: {limits: [{requests: 4, per: hour, by: [user]}], protects: capacity}
+  status: {limits: [{requests: 4, per: hour, by: [user]}], protects: nothing}
+)");
+  ASSERT_TRUE(weir.ready()) << weir.err();
+  redis.kill();
+  TestClient client(weir.http());
+  const auto ask = [&](const std::string& route, int cost) {
+    client.send(post(R"({"route":")" + route + R"(","descriptors":{"user":"u"},"cost":)" +
+                     std::to_string(cost) + "}"));
+    return client.receive().value_or(TestClient::Answer{});
+  };
+  for (int i = 0; i < 20; ++i) {
+    const auto open = ask("status", 1);
+    EXPECT_EQ(open.status, 200) << open.body;
+    EXPECT_TRUE(open.has("Weir-Rung: policy"));
+  }
+  const auto too_much = ask("search", 3);
+  EXPECT_EQ(too_much.status, 503) << too_much.body;
+  EXPECT_TRUE(too_much.has("Weir-Rung: policy"));
+  EXPECT_TRUE(too_much.has("Retry-After: "));
+  EXPECT_THAT(too_much.body, HasSubstr("temporary-reduced-capacity"));
+  EXPECT_THAT(too_much.body, HasSubstr("cannot hold this request"));
+  for (int i = 0; i < 4; ++i) {
+    const auto part = ask("search", 1);
+    EXPECT_EQ(part.status, i < 2 ? 200 : 429) << part.body;
+    EXPECT_TRUE(part.has("Weir-Rung: share"));
+  }
+}
+
 TEST(SharedStore, AnswersForClientsThatHaveGoneGoNowhere) {
   testing::RedisServer redis;
   ServedProcess weir(policy(redis, "300ms"));
