@@ -28,9 +28,11 @@ struct StoreEvent {
   Kind kind = Kind::away;
   std::string_view
       why;  // a sentence of ours, or what the server said; empty where there is nothing to say
-  Nanos next_probe{0};           // away: until the next probe
-  std::uint64_t owed_units = 0;  // back: admitted meanwhile and still to be told
-  std::uint32_t workers = 0;     // part: how many share the limits
+  Nanos next_probe{0};                // away: until the next probe
+  std::uint64_t owed_units = 0;       // back: admitted meanwhile and still to be told
+  Nanos away_for{0};                  // back: since it went away
+  std::uint64_t decided_without = 0;  // back: requests that were decided without it meanwhile
+  std::uint32_t workers = 0;          // part: how many share the limits
 };
 
 std::string_view to_string(StoreEvent::Kind kind);

@@ -29,26 +29,28 @@ ProbeBreaker::ProbeBreaker(const ProbeBreakerConfig& config, std::uint64_t rando
 ProbeBreaker::Change ProbeBreaker::on_answer(std::uint32_t generation, Nanos latency,
                                              MonoTime now) {
   if (generation != generation_.load(std::memory_order_acquire)) return Change::none;
-  const bool slow = config_.slow_call > Nanos::zero() && latency > config_.slow_call;
   if (consecutive_.load(std::memory_order_relaxed) != 0)
     consecutive_.store(0, std::memory_order_relaxed);
   if (config_.slow_call <= Nanos::zero()) return Change::none;
   std::lock_guard lock(mutex_);
   if (generation != generation_.load(std::memory_order_relaxed) || state_ == ProbeState::open)
     return Change::none;
-  return count_slow_locked(slow, now) ? open_locked(now) : Change::none;
+  return count_call_locked(latency, now) ? open_locked(now) : Change::none;
 }
 
-ProbeBreaker::Change ProbeBreaker::on_failure(std::uint32_t generation, MonoTime now) {
+ProbeBreaker::Change ProbeBreaker::on_failure(std::uint32_t generation, Nanos latency,
+                                              MonoTime now) {
   std::lock_guard lock(mutex_);
   if (generation != generation_.load(std::memory_order_relaxed)) return Change::none;
   switch (state_) {
     case ProbeState::open:
       return Change::none;
-    case ProbeState::closed:
-      if (consecutive_.fetch_add(1, std::memory_order_relaxed) + 1 < config_.failures)
-        return Change::none;
-      return open_locked(now);
+    case ProbeState::closed: {
+      // The slowest calls are those that nobody waited for.
+      const bool too_slow = count_call_locked(latency, now);
+      const std::uint32_t failed = consecutive_.fetch_add(1, std::memory_order_relaxed) + 1;
+      return too_slow || failed >= config_.failures ? open_locked(now) : Change::none;
+    }
     case ProbeState::recovering:
       if (step_ <= 1) return open_locked(now);
       set_step_locked(step_ - 1, now);
@@ -159,13 +161,15 @@ void ProbeBreaker::set_step_locked(std::uint32_t step, MonoTime now) {
   threshold_.store(static_cast<std::uint32_t>(part), std::memory_order_release);
 }
 
-bool ProbeBreaker::count_slow_locked(bool slow, MonoTime now) {
+// Whether the slow calls are now too many of them all.
+bool ProbeBreaker::count_call_locked(Nanos latency, MonoTime now) {
+  if (config_.slow_call <= Nanos::zero()) return false;
   if (now - slow_window_ >= std::chrono::seconds(1)) {
     slow_window_ = now;
     calls_ = slow_ = 0;
   }
   ++calls_;
-  if (slow) ++slow_;
+  if (latency > config_.slow_call) ++slow_;
   return calls_ >= config_.slow_minimum &&
          std::uint64_t{slow_} * 100 >= std::uint64_t{calls_} * config_.slow_percent;
 }

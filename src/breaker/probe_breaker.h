@@ -18,8 +18,8 @@ enum class ProbeState : std::uint8_t {
 const char* to_string(ProbeState state);
 
 struct ProbeBreakerConfig {
-  std::uint32_t failures = 5;       // consecutive ones that open; at least 1
-  Nanos slow_call{0};               // a reply slower than this counts as slow; 0: no slow-call rule
+  std::uint32_t failures = 5;  // consecutive ones that open; at least 1
+  Nanos slow_call{0};  // a call slower than this counts as slow, answered or not; 0: none does
   std::uint32_t slow_percent = 50;  // of the calls in a second, once there are slow_minimum of them
   std::uint32_t slow_minimum = 20;
   Nanos cooldown{
@@ -67,8 +67,9 @@ class ProbeBreaker {
 
   // The store answered, whatever the answer was.
   Change on_answer(std::uint32_t generation, Nanos latency, MonoTime now);
-  // The store did not answer within our own deadline, or answered with a fault of its own.
-  Change on_failure(std::uint32_t generation, MonoTime now);
+  // The store did not answer within our own deadline, or answered with a fault of its own, after so
+  // long.
+  Change on_failure(std::uint32_t generation, Nanos latency, MonoTime now);
 
   // Advances by the clock. Change::probing asks the caller to send one probe and report it.
   Change poll(MonoTime now);
@@ -98,7 +99,7 @@ class ProbeBreaker {
   Change open_locked(MonoTime now);
   void draw_cooldown_locked(MonoTime now);
   void set_step_locked(std::uint32_t step, MonoTime now);
-  bool count_slow_locked(bool slow, MonoTime now);
+  bool count_call_locked(Nanos latency, MonoTime now);
 
   const ProbeBreakerConfig config_;
   std::atomic<std::uint32_t> threshold_{0x10000};  // of 65,536 parts of the keys

@@ -24,7 +24,8 @@ ProbeBreakerConfig exact() {
 }
 
 void fail(ProbeBreaker& breaker, int times, MonoTime now) {
-  for (int i = 0; i < times; ++i) (void)breaker.on_failure(breaker.generation(), now);
+  for (int i = 0; i < times; ++i)
+    (void)breaker.on_failure(breaker.generation(), milliseconds(1), now);
 }
 
 int admitted_of_64(const ProbeBreaker& breaker) {
@@ -37,7 +38,7 @@ TEST(ProbeBreaker, OpensAtTheFifthConsecutiveFailure) {
   ProbeBreaker breaker(exact(), 1);
   fail(breaker, 4, at(0));
   EXPECT_EQ(breaker.state(), ProbeState::closed);
-  EXPECT_EQ(breaker.on_failure(breaker.generation(), at(1)), Change::opened);
+  EXPECT_EQ(breaker.on_failure(breaker.generation(), milliseconds(1), at(1)), Change::opened);
   EXPECT_EQ(admitted_of_64(breaker), 0);
 }
 
@@ -46,6 +47,34 @@ TEST(ProbeBreaker, AnAnswerBetweenFailuresStartsTheCountAnew) {
   for (int i = 0; i < 20; ++i) {
     fail(breaker, 4, at(i));
     EXPECT_EQ(breaker.on_answer(breaker.generation(), milliseconds(1), at(i)), Change::none);
+  }
+  EXPECT_EQ(breaker.state(), ProbeState::closed);
+}
+
+// The slowest calls are those that never came.
+TEST(ProbeBreaker, ACallThatOutlastsItsDeadlineIsASlowOne) {
+  ProbeBreakerConfig config = exact();
+  config.slow_call = milliseconds(10);
+  ProbeBreaker breaker(config, 1);
+  int calls = 0;
+  for (; calls < 100 && breaker.state() == ProbeState::closed; ++calls) {
+    if (calls % 2 == 0) {
+      (void)breaker.on_failure(breaker.generation(), milliseconds(20), at(calls));
+    } else {
+      (void)breaker.on_answer(breaker.generation(), milliseconds(1), at(calls));
+    }
+  }
+  EXPECT_EQ(calls, 20) << "as many as are needed to tell a rate";
+  EXPECT_EQ(breaker.state(), ProbeState::open);
+}
+
+TEST(ProbeBreaker, AFailureThatCameQuicklyIsNoSlowCall) {
+  ProbeBreakerConfig config = exact();
+  config.slow_call = milliseconds(10);
+  ProbeBreaker breaker(config, 1);
+  for (int i = 0; i < 100; ++i) {
+    (void)breaker.on_failure(breaker.generation(), milliseconds(1), at(i));
+    (void)breaker.on_answer(breaker.generation(), milliseconds(1), at(i));
   }
   EXPECT_EQ(breaker.state(), ProbeState::closed);
 }
@@ -100,9 +129,9 @@ TEST(ProbeBreaker, FallsBackAStepOnFailureAndOpensFromTheFirst) {
   (void)breaker.poll(at(500));
   (void)breaker.on_probe(true, at(500));
   ASSERT_EQ(breaker.poll(at(750)), Change::stepped);
-  EXPECT_EQ(breaker.on_failure(breaker.generation(), at(800)), Change::fell_back);
+  EXPECT_EQ(breaker.on_failure(breaker.generation(), milliseconds(1), at(800)), Change::fell_back);
   EXPECT_EQ(admitted_of_64(breaker), 16);
-  EXPECT_EQ(breaker.on_failure(breaker.generation(), at(810)), Change::opened);
+  EXPECT_EQ(breaker.on_failure(breaker.generation(), milliseconds(1), at(810)), Change::opened);
   EXPECT_EQ(admitted_of_64(breaker), 0);
   EXPECT_EQ(breaker.until_probe(at(810)), Nanos(milliseconds(1000)))
       << "the cooldown goes on doubling";
@@ -125,7 +154,8 @@ TEST(ProbeBreaker, ResultsOfAnEarlierGenerationDoNotVote) {
   fail(breaker, 5, at(0));
   (void)breaker.poll(at(500));
   (void)breaker.on_probe(true, at(500));
-  for (int i = 0; i < 10; ++i) EXPECT_EQ(breaker.on_failure(old, at(510)), Change::none);
+  for (int i = 0; i < 10; ++i)
+    EXPECT_EQ(breaker.on_failure(old, milliseconds(1), at(510)), Change::none);
   EXPECT_EQ(breaker.state(), ProbeState::recovering);
   EXPECT_EQ(admitted_of_64(breaker), 16);
 }
@@ -164,7 +194,7 @@ TEST(ProbeBreaker, ManyThreadsFailingAtOnceOpenItOnce) {
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
       for (int k = 0; k < 1000; ++k) {
-        if (breaker.on_failure(generation, at(0)) == Change::opened) ++opened;
+        if (breaker.on_failure(generation, milliseconds(1), at(0)) == Change::opened) ++opened;
       }
     });
   }

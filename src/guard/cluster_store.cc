@@ -119,13 +119,13 @@ class ClusterStore final : public SharedStore, private StoreLine {
     ShardDriver& first = shards_.owner(slots[0]);
     if (one_slot(ask.request, slots) || blocked(ask.request)) {
       if (!first.begin(ask)) return;
-      if (!queue({&ask, &first, nullptr})) first.decide_without(ask);
+      if (!queue({&ask, &first, nullptr})) first.no_room(ask);
       return;
     }
     auto split = std::make_unique<SplitAsk>(ask, std::span(slots.data(), count), shards_);
     if (!split->begin()) return;
     SplitAsk* const begun = split.release();
-    if (!queue({nullptr, nullptr, begun})) begun->decide_without();
+    if (!queue({nullptr, nullptr, begun})) begun->no_room();
   }
 
   LadderVerdict decide_without(const ladder::LadderRequest& request,

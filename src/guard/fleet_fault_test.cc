@@ -71,6 +71,9 @@ routes:
   slow:
     limits: [{requests: 100, per: day, by: [user], algorithm: gcra}]
     protects: capacity
+  log:
+    limits: [{requests: 100, per: day, by: [user], algorithm: sliding_log}]
+    protects: capacity
 )";
   }
   Guard open(const std::string& workers = "", FleetRole role = FleetRole::worker) {
@@ -114,6 +117,47 @@ TEST_F(FleetOfGuards, OneWorkerHoldsAllAndThreeDivideWithoutBeingTold) {
   server_.kill();
   EXPECT_EQ(offered({&a, &b, &c}, "u"), 100) << "the parts sum to the limit";
   EXPECT_EQ(offered({&a, &b, &c}, "v", "slow"), 100);
+}
+
+// Each of three workers that believes to be alone admits the whole limit: nobody sees that before
+// the store adds up what they tell.
+TEST_F(FleetOfGuards, ThatIsLargerThanItIsSaidToBeIsFoundOutWhenTheStoreIsBack) {
+  const auto over_bound = [](Guard& guard) {
+    std::string text;
+    guard.impl().metrics().write(text);
+    const std::string sample = "\nweir_over_bound_total{shard=\"0\"} ";
+    return std::stoi(text.substr(text.find(sample) + sample.size()));
+  };
+  const auto outage = [&](std::vector<Guard*> guards, const std::string& route) {
+    server_.pause();
+    const int admitted = offered(guards, "u", route);
+    server_.resume();
+    int found = 0;
+    for (Guard* guard : guards) {
+      EXPECT_TRUE(within([&] {
+        return guard->check(route, {{"user", "u"}}, {.cost = 0}).rung == Rung::store;
+      }));
+      found += over_bound(*guard);
+    }
+    return std::pair(admitted, found);
+  };
+  for (const std::string route : {"search", "slow", "log"}) {
+    SCOPED_TRACE(route);
+    {
+      Guard a = open("{of: 3, index: 0}");
+      Guard b = open("{of: 3, index: 1}");
+      Guard c = open("{of: 3, index: 2}");
+      EXPECT_EQ(outage({&a, &b, &c}, route), std::pair(100, 0));
+    }
+    server_.execute({"FLUSHALL"});
+    Guard a = open("{of: 1}");
+    Guard b = open("{of: 1}");
+    Guard c = open("{of: 1}");
+    const auto [admitted, found] = outage({&a, &b, &c}, route);
+    EXPECT_EQ(admitted, 300);
+    EXPECT_GE(found, 1);
+    server_.execute({"FLUSHALL"});
+  }
 }
 
 TEST_F(FleetOfGuards, AWorkerThatCrashesKeepsItsPartAndARestartTakesItUp) {

@@ -82,6 +82,12 @@ void write_shards(std::span<const ShardView> shards, render::Exposition& out) {
   }
   each("weir_store_unknown_total", Type::counter, "Asks that were sent and never had a reply.",
        [&](const ShardView& shard) { return read(shard.counters.unknown_); });
+  each("weir_store_repaired_total", Type::counter,
+       "Foreign or damaged values found at counters' keys, and replaced.",
+       [&](const ShardView& shard) { return read(shard.counters.repaired_); });
+  each("weir_store_no_room_total", Type::counter,
+       "Asks decided without the store because too many waited for its thread.",
+       [&](const ShardView& shard) { return read(shard.counters.no_room_); });
   each("weir_store_coalesced_total", Type::counter,
        "Asks that went to the store as one with another's.",
        [&](const ShardView& shard) { return read(shard.counters.coalesced_); });
@@ -93,7 +99,7 @@ void write_shards(std::span<const ShardView> shards, render::Exposition& out) {
     out.sample({{"shard", shard.name}, {"result", "lost"}}, read(shard.counters.not_given_back_));
   }
   each("weir_over_bound_total", Type::counter,
-       "Counters found above the bound on the store's return.",
+       "Tellings after which all workers had told more than their parts come to.",
        [&](const ShardView& shard) { return read(shard.counters.over_bound_); });
   each("weir_owed_units", Type::gauge,
        "Units admitted locally that the store has not been told of.",

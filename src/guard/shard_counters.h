@@ -33,12 +33,20 @@ class ShardCounters {
   void count_give_back(bool done) noexcept { add(done ? given_back_ : not_given_back_, 1); }
   void count_answer(Nanos latency) noexcept;
   void count_over_bound() noexcept { add(over_bound_, 1); }
+  // A value at one of our keys that was none of ours, or damaged: it was treated as fresh, and
+  // replaced.
+  void count_repaired() noexcept { add(repaired_, 1); }
+  // An ask that was decided without the store.
+  void count_without() noexcept { add(without_, 1); }
+  // An ask for which there was no room on the way to the store's thread.
+  void count_no_room() noexcept { add(no_room_, 1); }
   // Callers whose ask went to the store with another's.
   void count_coalesced(std::uint64_t asks) noexcept { add(coalesced_, asks); }
 
   std::uint64_t unknown() const noexcept { return unknown_.load(); }
   std::uint64_t coalesced() const noexcept { return coalesced_.load(); }
   std::uint64_t over_bound() const noexcept { return over_bound_.load(); }
+  std::uint64_t without() const noexcept { return without_.load(); }
   std::uint64_t not_given_back() const noexcept { return not_given_back_.load(); }
 
  private:
@@ -56,6 +64,9 @@ class ShardCounters {
   Counter closings_{0};
   Counter unknown_{0};
   Counter over_bound_{0};
+  Counter repaired_{0};
+  Counter without_{0};
+  Counter no_room_{0};
   Counter coalesced_{0};
   Counter given_back_{0};
   Counter not_given_back_{0};

@@ -136,12 +136,21 @@ bool ShardDriver::begin(SharedAsk& ask) noexcept {
     case ladder::ShardLadder::Begin::away:
       break;
   }
-  if (!host_.ask_another(ask))
+  if (!host_.ask_another(ask)) {
+    counters_.count_without();
     ask.decided(ladder_.without(ask.request, now, ask.findings()), now.store);
+  }
   return false;
 }
 
+void ShardDriver::no_room(SharedAsk& ask) noexcept {
+  counters_.count_no_room();
+  counters_.count_error(redis::row_of(redis::LocalFault::saturated));
+  decide_without(ask);
+}
+
 void ShardDriver::decide_without(SharedAsk& ask) noexcept {
+  counters_.count_without();
   ask.asked_of = this;
   const Moment now = moment();
   if (const auto own = ask.decided_by_itself()) {
@@ -317,14 +326,13 @@ void ShardDriver::tell_owed(Flight& flight, std::span<const store::Counter> coun
     if (!owed) continue;
     flight.tells = true;
     flight.told[i] = *owed;
-    flight.owed[i] = redis::Owed{
-        .worker = options_.worker,
-        .outage = owed->outage,
-        .window = owed->window,
-        .units = owed->units,
-        .confirmed = owed->confirmed,
-        .standing = owed->standing,
-        .bound = 2 * std::uint64_t{counters[i].numbers->limit} + counters[i].numbers->burst};
+    flight.owed[i] = redis::Owed{.worker = options_.worker,
+                                 .outage = owed->outage,
+                                 .window = owed->window,
+                                 .units = owed->units,
+                                 .confirmed = owed->confirmed,
+                                 .standing = owed->standing,
+                                 .bound = limit::most_of_parts(*counters[i].numbers)};
   }
 }
 
@@ -356,18 +364,24 @@ void ShardDriver::answered(Flight& flight, std::span<SharedAsk* const> asks,
   const std::span<store::Finding> findings = ask.findings();
   for (std::size_t i = 0; i < findings.size(); ++i) {
     findings[i] = answer.counters[i].finding;
-    if (answer.counters[i].over_bound) counters_.count_over_bound();
   }
+  count_found(answer);
   ask.decided(by_store(answer.allowed), answer.store_now);
+}
+
+// What the script came upon.
+void ShardDriver::count_found(const redis::Answer& answer) noexcept {
+  for (const redis::CounterReply& reply : answer.counters) {
+    if (reply.over_bound) counters_.count_over_bound();
+    if (reply.repaired) counters_.count_repaired();
+  }
 }
 
 void ShardDriver::answered_together(Flight& flight, std::span<SharedAsk* const> asks,
                                     const redis::Answer& answer) {
   learn(flight.counters, answer);
   settle_told(flight, flight.counters);
-  for (const redis::CounterReply& reply : answer.counters) {
-    if (reply.over_bound) counters_.count_over_bound();
-  }
+  count_found(answer);
   // One caller's counters; their keys live as long as the first ask.
   std::vector<store::Counter> each = flight.counters;
   for (std::size_t i = 0; i < each.size(); ++i) each[i].cost = flight.costs[i];
@@ -408,6 +422,7 @@ void ShardDriver::unanswered(Flight& flight, SharedAsk& ask, const redis::Answer
     note_unwanted(flight);
     return;
   }
+  counters_.count_without();
   const Moment now = moment();
   const std::optional<SharedAsk::OwnDecision> own = ask.decided_by_itself();
   LadderVerdict verdict = own ? own->verdict : ladder_.without(ask.request, now, ask.findings());
@@ -507,8 +522,11 @@ void ShardDriver::learn(std::span<const store::Counter> counters, const redis::A
     known.numbers = &reply.numbers;
     const auto used =
         static_cast<std::uint32_t>(std::min<std::uint64_t>(reply.log_used, reply.numbers.limit));
+    const limit::Step& step = reply.finding.step;
+    const bool denied = counters[i].op == store::Op::take && counters[i].cost > 0 &&
+                        step.outcome != limit::Outcome::allowed && reply.finding.retry_known;
     ladder_.known().learn(known, state_after(counters[i], reply), reply.numbers.limit - used,
-                          answer.store_now, now);
+                          answer.store_now, now, denied ? &step : nullptr);
   }
 }
 
@@ -518,7 +536,7 @@ void ShardDriver::learn(std::span<const store::Counter> counters, const redis::A
 void ShardDriver::on_vote(const redis::Vote& vote) {
   const MonoTime now = clock_.mono();
   if (vote.failed) {
-    changed(ladder_.breaker().on_failure(vote.generation, now), vote.error);
+    changed(ladder_.breaker().on_failure(vote.generation, vote.latency, now), vote.error);
     return;
   }
   note_store_time(now);
@@ -615,6 +633,7 @@ void ShardDriver::changed(ProbeBreaker::Change change, const redis::ErrorRow* wh
       return;
     case Change::opened: {
       counters_.count_opening();
+      went_away(clock_.mono());
       const std::string trouble = connection().trouble;
       tell({.kind = StoreEvent::Kind::away,
             .why = why != nullptr ? why_away(*why, trouble) : std::string_view("slow calls"),
@@ -628,11 +647,20 @@ void ShardDriver::changed(ProbeBreaker::Change change, const redis::ErrorRow* wh
     case Change::closed:
       counters_.count_closing();
       tell({.kind = StoreEvent::Kind::back,
-            .owed_units = ladder_.known().owed_units(moment().store)});
+            .owed_units = ladder_.known().owed_units(moment().store),
+            .away_for = clock_.mono() - away_.since,
+            .decided_without = counters_.without() - away_.without});
+      away_.now = false;
       seat_.store_there();
       break;
   }
   arm();
+}
+
+// From the first opening on, however often it opens again before every key is back.
+void ShardDriver::went_away(MonoTime now) {
+  if (away_.now) return;
+  away_ = {.now = true, .since = now, .without = counters_.without()};
 }
 
 void ShardDriver::arm() {

@@ -127,6 +127,9 @@ class ShardDriver final : private store::redis::ClientEvents,
   bool begin(SharedAsk& ask) noexcept;
   // The ask is decided without the store.
   void decide_without(SharedAsk& ask) noexcept;
+  // The same, because as many wait for the store's thread as may. It says nothing about the store,
+  // and so its breaker hears nothing of it.
+  void no_room(SharedAsk& ask) noexcept;
   ladder::LadderVerdict without(const ladder::LadderRequest& request,
                                 std::span<store::Finding> findings) noexcept;
   // Takes back what without() has just admitted from this worker's part.
@@ -202,6 +205,7 @@ class ShardDriver final : private store::redis::ClientEvents,
   void answered_together(Flight& flight, std::span<SharedAsk* const> asks,
                          const store::redis::Answer& answer);
   void unanswered(Flight& flight, SharedAsk& ask, const store::redis::Answer& answer);
+  void count_found(const store::redis::Answer& answer) noexcept;
   void on_vote(const store::redis::Vote& vote) override;
   void on_late(const store::redis::LateReply& late) override;
   void on_lost(std::uint64_t token) override;
@@ -218,6 +222,7 @@ class ShardDriver final : private store::redis::ClientEvents,
 
   void note_origin(const store::redis::StoreReport& report);
   void changed(breaker::ProbeBreaker::Change change, const store::redis::ErrorRow* why);
+  void went_away(MonoTime now);
   void probe();
   void look_at_epoch();
   void arm();
@@ -248,6 +253,12 @@ class ShardDriver final : private store::redis::ClientEvents,
   };
   std::optional<Seen> seen_;
   std::optional<MonoTime> armed_;  // what the host was asked for
+  struct Away {
+    bool now = false;
+    MonoTime since{};
+    std::uint64_t without = 0;  // decisions made without the store before
+  };
+  Away away_;
   std::vector<std::unique_ptr<Flight>> flights_;
   std::vector<std::uint64_t> free_flights_;
   std::vector<GiveBacks::Charge> charges_;

@@ -56,7 +56,7 @@ class Rig : private ShardDriver::Host {
         rule_(rule),
         wire_(loop, redis, link),
         driver(ShardDriver::Options::of(spec(), seed),
-               store::redis::KeySpace::make("weir", "").value(), wire_, loop, nullptr, *this) {
+               store::redis::KeySpace::make("weir", "").value(), wire_, loop, &heard, *this) {
     driver.divide(ladder::Division::fixed(2, 0));
     driver.start();
     loop.run_for(100ms);
@@ -137,9 +137,22 @@ class Rig : private ShardDriver::Host {
     return text;
   }
 
+  struct Heard : Observer {
+    void on_store_event(const StoreEvent& event) override { events.push_back(event); }
+    std::vector<StoreEvent> of(StoreEvent::Kind kind) const {
+      std::vector<StoreEvent> out;
+      for (const StoreEvent& event : events) {
+        if (event.kind == kind) out.push_back(event);
+      }
+      return out;
+    }
+    std::vector<StoreEvent> events;
+  };
+
   SimLoop loop;
   SimRedis redis;
   SimLink link;
+  Heard heard;
 
  private:
   static policy::StoreSpec spec() {
@@ -490,6 +503,49 @@ TEST(ShardDriver, GivesBackWhatNobodyTook) {
   asked.left = SharedAsk::OwnDecision{};
   rig.loop.run_for(10ms);
   EXPECT_EQ(rig.remaining(), 10U);
+}
+
+// Before it opens five wait out their deadlines; while it is open three are decided at once.
+TEST(ShardDriver, SaysAtTheReturnHowLongTheStoreWasAwayAndWhatWasDecidedWithoutIt) {
+  const Rule rule(Algorithm::fixed_window, 100, 1h);
+  Rig rig(FailurePolicy::bounded, rule);
+  rig.answered(1);
+  rig.redis.stop();
+  while (rig.driver.ladder().breaker().state() == breaker::ProbeState::closed) rig.answered(1);
+  const std::uint64_t before = rig.driver.counters().without();
+  EXPECT_GE(before, 5U);
+  const MonoTime opened = rig.driver.ladder().breaker().since();
+  for (int i = 0; i < 3; ++i) rig.answered(2);
+  rig.loop.run_for(10s);
+  rig.redis.start_with_what_it_had();
+  while (rig.driver.ladder().breaker().state() != breaker::ProbeState::closed) {
+    rig.loop.run_for(1ms);
+  }
+  const auto back = rig.heard.of(StoreEvent::Kind::back);
+  ASSERT_EQ(back.size(), 1U);
+  EXPECT_EQ(back[0].away_for, rig.driver.ladder().breaker().since() - opened);
+  EXPECT_GT(back[0].away_for, Nanos(10s));
+  EXPECT_EQ(back[0].decided_without, rig.driver.counters().without() - before);
+  EXPECT_EQ(back[0].decided_without, 3U);
+  EXPECT_EQ(back[0].owed_units, before + 6);
+}
+
+TEST(ShardDriver, WhatFindsNoRoomIsDecidedByPolicyAndCountedAndSaysNothingOfTheStore) {
+  const Rule rule(Algorithm::fixed_window, 100, 1h);
+  Rig rig(FailurePolicy::closed, rule);
+  for (int i = 0; i < 20; ++i) {
+    Rig::Asked& asked = rig.prepared(1);
+    rig.driver.no_room(asked);
+    ASSERT_TRUE(asked.verdict);
+    EXPECT_EQ(asked.verdict->verdict, Verdict::refused);
+    EXPECT_EQ(asked.verdict->reason, Reason::store_unavailable);
+  }
+  const std::string metrics = rig.metrics();
+  EXPECT_NE(metrics.find("weir_store_no_room_total{shard=\"0\"} 20\n"), std::string::npos);
+  EXPECT_NE(metrics.find("weir_store_errors_total{shard=\"0\",class=\"unreachable\"} 20\n"),
+            std::string::npos)
+      << metrics;
+  EXPECT_EQ(rig.answered(1).verdict->rung, Rung::store);
 }
 
 }  // namespace

@@ -123,6 +123,17 @@ TEST_F(SharedDomain, TwoWorkersKeepOneLimitAndADenialChargesNothing) {
   EXPECT_FALSE(known.statuses[0].limit);
 }
 
+TEST_F(SharedDomain, ACostThatNeverFitsIsSaidToBeSoOfAKnownKeyToo) {
+  Guard guard = open("rls: {protects: security}\n", kDomain).value();
+  DomainLimiter limiter(guard);
+  ASSERT_TRUE(ask(limiter, {{{{"narrow", "x"}}}}).decision.allowed());
+  const auto never = ask(limiter, {{{{"narrow", "x"}}, 4}}).decision;
+  EXPECT_EQ(never.rung, Rung::known);
+  EXPECT_EQ(never.verdict, Verdict::limited);
+  EXPECT_EQ(never.reason, Reason::cost_exceeds_burst);
+  EXPECT_EQ(never.retry_after, std::nullopt);
+}
+
 // Its descriptors lie in two slots, as a rule on two masters.
 TEST_F(SharedDomain, OnAClusterADenialChargesNothingOfAnyDescriptor) {
   testing::RedisCluster cluster;

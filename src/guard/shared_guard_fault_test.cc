@@ -153,6 +153,102 @@ TEST_F(SharedGuard, ACheckWithinACallbackIsDecidedAtOnceWithoutTheStore) {
   EXPECT_LT(took, seconds(4));
 }
 
+// What one worker knows does not outlast what another gives back by more than a second.
+TEST_F(SharedGuard, ARefundByOneWorkerIsNoticedByAnotherThatKnowsOfADenial) {
+  Guard a = open("5s");
+  Guard b = open("5s");
+  const Decision half = a.check("search", {{"user", "u"}}, {.cost = 5});
+  ASSERT_TRUE(half.allowed());
+  ASSERT_TRUE(a.check("search", {{"user", "u"}}, {.cost = 5}).allowed());
+  ASSERT_EQ(b.check("search", {{"user", "u"}}).rung, Rung::store);
+  ASSERT_EQ(b.check("search", {{"user", "u"}}).rung, Rung::known);
+  ASSERT_TRUE(a.refund(half));
+  const auto since = std::chrono::steady_clock::now();
+  while (!b.check("search", {{"user", "u"}}).allowed()) {
+    ASSERT_LT(std::chrono::steady_clock::now() - since, kPatience);
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - since, seconds(1) + 4 * kGenerous);
+  EXPECT_EQ(a.peek("search", {{"user", "u"}}).rules()[0].remaining, 4U);
+}
+
+TEST_F(SharedGuard, AKnownDenialGivesWayToALimitThatAReloadRaises) {
+  Guard guard = open("5s");
+  ASSERT_TRUE(guard.check("search", {{"user", "u"}}, {.cost = 10}).allowed());
+  ASSERT_EQ(guard.check("search", {{"user", "u"}}).rung, Rung::store);
+  ASSERT_EQ(guard.check("search", {{"user", "u"}}).rung, Rung::known);
+  std::string raised = policy_on(url_of(server_), "", "5s");
+  raised.replace(raised.find("requests: 10"), 12, "requests: 12");
+  ASSERT_TRUE(guard.reload(Policy::parse(raised).value()));
+  const Decision after = guard.check("search", {{"user", "u"}});
+  EXPECT_TRUE(after.allowed());
+  EXPECT_EQ(after.rung, Rung::store);
+  EXPECT_EQ(after.rules()[0].remaining, 1U);
+}
+
+// What can never fit is known here as well as in the store, and is no reason to come back.
+TEST_F(SharedGuard, ACostAboveTheLimitIsSaidToBeSoByWhoeverDecides) {
+  Guard guard = open("5s");
+  const auto never = [&](const Decision& decision, Rung rung) {
+    EXPECT_EQ(decision.verdict, Verdict::limited);
+    EXPECT_EQ(decision.rung, rung);
+    EXPECT_EQ(decision.reason, Reason::cost_exceeds_burst);
+    EXPECT_EQ(decision.retry_after, std::nullopt);
+  };
+  never(guard.check("search", {{"user", "u"}}, {.cost = 11}), Rung::store);
+  ASSERT_TRUE(guard.check("search", {{"user", "v"}}).allowed());
+  never(guard.check("search", {{"user", "v"}}, {.cost = 11}), Rung::known);
+  // Nor is it asked for again and again.
+  std::string text;
+  const auto decided = [&] {
+    text.clear();
+    guard.impl().metrics().write(text);
+    const std::string of =
+        "weir_decisions_total{route=\"search\",verdict=\"limited\",rung=\"known\"} ";
+    return std::stoi(text.substr(text.find(of) + of.size()));
+  };
+  ASSERT_EQ(decided(), 1) << text;
+  never(guard.wait("search", {{"user", "v"}}, seconds(1), {.cost = 11}), Rung::known);
+  EXPECT_EQ(decided(), 2) << text;
+}
+
+// While its thread is held up no more are taken on than there is room for: the others are not made
+// to wait.
+TEST_F(SharedGuard, WhatFindsNoRoomOnTheWayToTheStoreIsDecidedByPolicyAtOnce) {
+  Guard guard = open("10s");
+  std::promise<void> entered;
+  std::promise<void> go_on;
+  guard.check_async("search", {{"user", "holds"}}, {}, [&](const Decision&) {
+    entered.set_value();
+    go_on.get_future().wait();
+  });
+  entered.get_future().wait();
+  constexpr int kMore = 50;
+  std::atomic<int> answered{0};
+  std::atomic<int> refused{0};
+  const auto told = [&](const Decision& decision) {
+    ++answered;
+    if (decision.verdict == Verdict::refused && decision.reason == Reason::store_unavailable) {
+      ++refused;
+    }
+  };
+  const int all = static_cast<int>(guard::SharedStore::kMaxQueued) + kMore;
+  for (int i = 0; i < all; ++i) {
+    guard.check_async("login", {{"user", std::to_string(i)}}, {}, told);
+  }
+  EXPECT_EQ(answered, kMore);
+  EXPECT_EQ(refused, kMore);
+  std::string text;
+  guard.impl().metrics().write(text);
+  EXPECT_NE(text.find("weir_store_no_room_total{shard=\"0\"} 50\n"), std::string::npos);
+  go_on.set_value();
+  const auto give_up = std::chrono::steady_clock::now() + kPatience;
+  while (answered < all && std::chrono::steady_clock::now() < give_up) {
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  EXPECT_EQ(answered, all);
+}
+
 // Whoever asks again when it is answered, while the Guard ends, is answered too.
 TEST_F(SharedGuard, EveryCallbackComesWhileTheGuardEnds) {
   std::atomic<int> asked{0};
@@ -316,6 +412,16 @@ TEST(SharedGuardOpen, SaysWhatThisReleaseDoesNotDoOnASharedStore) {
   EXPECT_NE(
       refused("store: redis+cluster://127.0.0.1:1\njournal: j\n" + metered).find("on a cluster"),
       std::string::npos);
+  // What a log holds is read by one script while all others wait.
+  const auto logged = [](std::uint32_t most) {
+    return "store: redis://127.0.0.1:1\nroutes: {a: {protects: security, limits: [{requests: " +
+           std::to_string(most) + ", per: minute, algorithm: sliding_log}]}}\n";
+  };
+  EXPECT_NE(refused(logged(10'001))
+                .find("10001 charges in a sliding_log are more than a shared "
+                      "store holds, 10000"),
+            std::string::npos);
+  EXPECT_TRUE(Guard::open(Policy::parse(logged(10'000)).value()));
 }
 
 }  // namespace

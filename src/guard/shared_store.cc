@@ -203,7 +203,7 @@ class ThreadedStore final : public SharedStore, private StoreLine {
     const bool of_fallback = ask.where == SharedAsk::Where::fallback && fallback_;
     ShardDriver& driver = of_fallback ? fallback_->driver() : driver_;
     if (!driver.begin(ask)) return;
-    if (!queue(ask, driver)) driver.decide_without(ask);
+    if (!queue(ask, driver)) driver.no_room(ask);
   }
 
   LadderVerdict decide_without(const ladder::LadderRequest& request,
@@ -268,7 +268,7 @@ class ThreadedStore final : public SharedStore, private StoreLine {
     auto* const second = new FallbackAsk(
         ask, [this](SharedAsk& of) { driver_.decide_without(of); },
         [this](bool decided) { fallback_counters_.count(decided); });
-    if (driver.begin(*second) && !queue(*second, driver)) driver.decide_without(*second);
+    if (driver.begin(*second) && !queue(*second, driver)) driver.no_room(*second);
     return true;
   }
 

@@ -15,6 +15,31 @@ Error not_here(std::string what) {
   return Error{ErrorCode::failed_precondition, "store: " + std::move(what)};
 }
 
+// Most charges that a log may hold on a shared store. A script reads what is over in one go, while
+// everybody else waits: of so many some 4 ms, well within a deadline.
+constexpr std::uint32_t kMostLogged = 10'000;
+
+std::uint32_t most_of(const policy::Rule& rule) {
+  std::uint32_t most = rule.numbers.limit;
+  for (const auto& [value, numbers] : rule.overrides) most = std::max(most, numbers.limit);
+  return most;
+}
+
+// The rules' logs are not too long for a server that others wait for.
+Result<void> check_logs(std::string_view kind, const policy::Route& route) {
+  for (const policy::Rule& rule : route.rules) {
+    if (rule.numbers.algorithm != Algorithm::sliding_log || most_of(rule) <= kMostLogged) continue;
+    return Error{ErrorCode::invalid_argument,
+                 std::string(kind) + " '" + route.name + "', limit '" + rule.name +
+                     "': " + std::to_string(most_of(rule)) +
+                     " charges in a sliding_log are more than a shared store holds, " +
+                     std::to_string(kMostLogged) +
+                     ": the server reads them in one go while everybody waits; say `algorithm: "
+                     "sliding_window`, gcra or fixed_window, or a lower limit"};
+  }
+  return {};
+}
+
 bool meters(const policy::Route& route) {
   return route.when_store_fails == FailurePolicy::settle &&
          std::any_of(route.rules.begin(), route.rules.end(),
@@ -44,6 +69,7 @@ Result<void> SharedStore::check(const policy::Model& model) {
   if (spec.regions > 1)
     return not_here("several regions are not in this release; take `regions` out");
   for (const policy::Route& route : model.routes) {
+    if (auto logs = check_logs("route", route); !logs) return logs;
     if (!meters(route)) continue;
     if (url->kind == policy::StoreKind::cluster) {
       return not_here("route '" + route.name +
@@ -66,6 +92,7 @@ Result<void> SharedStore::check(const policy::Model& model) {
   }
   for (const policy::Domain& domain : model.domains) {
     for (const policy::DomainScope& scope : domain.scopes) {
+      if (auto logs = check_logs("domain", scope.route); !logs) return logs;
       if (!meters(scope.route)) continue;
       return not_here("domain '" + scope.route.name +
                       "' settles, which routes of a policy file can and domains cannot in this "

@@ -89,8 +89,14 @@ void JoinedVerdict::add(const LadderVerdict& part) noexcept {
     if (joined_->retry_after && part.retry_after) {
       wait = std::max(*joined_->retry_after, *part.retry_after);
     }
+    const bool useless =
+        joined_->reason == Reason::cost_exceeds_burst || part.reason == Reason::cost_exceeds_burst;
     if (distance(part.rung) > distance(joined_->rung)) joined_ = part;
     joined_->retry_after = wait;
+    if (useless && joined_->verdict == Verdict::limited) {
+      joined_->reason = Reason::cost_exceeds_burst;
+      joined_->retry_after.reset();
+    }
   }
   joined_->numbers_known = numbers;
   joined_->unenforced = unenforced;
@@ -148,10 +154,10 @@ void SplitAsk::send(std::vector<Sending>& out) {
   }
 }
 
-void SplitAsk::decide_without() noexcept {
+void SplitAsk::no_room() noexcept {
   busy_ = true;
   for (const auto& part : parts_) {
-    if (part->sent) part->asked_of->decide_without(*part);
+    if (part->sent) part->asked_of->no_room(*part);
   }
   busy_ = false;
   finish_if_decided();

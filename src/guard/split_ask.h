@@ -62,7 +62,7 @@ class SplitAsk {
   // when the whole is decided.
   void send(std::vector<Sending>& out);
   // In place of send(): there is no room for it. The same holds.
-  void decide_without() noexcept;
+  void no_room() noexcept;
 
  private:
   struct Part final : SharedAsk {

@@ -57,6 +57,16 @@ TEST(JoinedVerdict, SaysWhoWasFurthestFromTheStore) {
   EXPECT_TRUE(joined({kOpen, kCounted}).numbers_known) << "of the part that was counted";
 }
 
+TEST(JoinedVerdict, NeverFitsWhereOnePartNeverDoes) {
+  LadderVerdict never = limited(Rung::known, {});
+  never.reason = Reason::cost_exceeds_burst;
+  for (const LadderVerdict& all :
+       {joined({never, limited(Rung::store, 1s)}), joined({limited(Rung::share, 1s), never})}) {
+    EXPECT_EQ(all.reason, Reason::cost_exceeds_burst);
+    EXPECT_EQ(all.retry_after, std::nullopt);
+  }
+}
+
 TEST(JoinedVerdict, WaitsAsLongAsTheLongestAndOnlyWhereAllAreKnown) {
   EXPECT_EQ(joined({limited(Rung::store, 1s), limited(Rung::known, 3s)}).retry_after, 3s);
   EXPECT_EQ(joined({limited(Rung::known, 3s), limited(Rung::store, 1s)}).retry_after, 3s);

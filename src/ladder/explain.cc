@@ -74,6 +74,12 @@ std::vector<RuleBound> bounds_of_a_change(const Model& model, const Route& route
                            .regions = model.store.regions});
 }
 
+// Whether the store can have said something that denies a request later, too.
+bool may_be_known(const Route& route) {
+  return !route.shadow && std::any_of(route.rules.begin(), route.rules.end(),
+                                      [](const Rule& rule) { return !rule.shadow; });
+}
+
 std::string deadline_in_words(const policy::StoreSpec& store) {
   const std::string time = policy::to_text(store.deadline);
   return time == store.deadline_text ? time : time + " (" + store.deadline_text + ")";
@@ -124,15 +130,14 @@ StateOfStore away(const Model& model, const Route& route, const ExplainOptions& 
                                  .cut_off = options.workers,
                                  .store_answered = false,
                                  .fallback_answered = fallback});
-  const Answer denied =
-      answer(Verdict::limited, Reason::over_limit, "the store's last answer still denies it");
   const std::string under_ceiling =
       route.ceiling ? "over the ceiling of " + route.ceiling->text + " a worker" : "";
   const Answer over_ceiling = answer(Verdict::refused, Reason::over_ceiling, under_ceiling);
   switch (route.when_store_fails) {
     case FailurePolicy::closed:
       out.meaning = "Nobody can count, so nothing passes.";
-      out.answers = {denied, answer(Verdict::refused, Reason::store_unavailable, "anything else")};
+      out.answers = {answer(Verdict::refused, Reason::store_unavailable,
+                            may_be_known(route) ? "anything else" : "always")};
       break;
     case FailurePolicy::bounded:
       out.meaning = parts_in_words(route, options.workers);
@@ -147,14 +152,18 @@ StateOfStore away(const Model& model, const Route& route, const ExplainOptions& 
       out.answers = {answer(Verdict::allowed, Reason::within_limit,
                             "this worker's part has room, or the rule is metered and the overspend "
                             "allows it"),
-                     answer(Verdict::limited, Reason::over_share, "anything else")};
+                     answer(Verdict::limited, Reason::over_share, "anything else"),
+                     answer(Verdict::refused, Reason::over_share,
+                            "it has no part that could hold it, and the overspend does not")};
       if (route.ceiling) out.answers.push_back(over_ceiling);
       break;
     case FailurePolicy::open:
       out.meaning = route.ceiling ? "Nothing is counted; only the ceiling holds."
                                   : "Nothing is counted, and nothing holds.";
       out.answers = {answer(Verdict::allowed, Reason::store_unavailable,
-                            route.ceiling ? "the ceiling has room" : "always")};
+                            route.ceiling         ? "the ceiling has room"
+                            : may_be_known(route) ? "anything else"
+                                                  : "always")};
       if (route.ceiling) out.answers.push_back(over_ceiling);
       break;
   }
@@ -162,6 +171,10 @@ StateOfStore away(const Model& model, const Route& route, const ExplainOptions& 
     out.meaning = "The route has no limit, so nothing needs the store.";
     out.answers = {answer(Verdict::allowed, Reason::no_limit, "always")};
     return out;
+  }
+  if (may_be_known(route)) {
+    out.answers.insert(out.answers.begin(), answer(Verdict::limited, Reason::over_limit,
+                                                   "the store's last answer still denies it"));
   }
   if (fallback) {
     out.meaning =

@@ -47,11 +47,16 @@ TEST(Explain, NamesTheStatusesOfEachFailurePolicy) {
     return statuses(state(explained("{limits: [5 per minute], " + policy + "}"), StoreState::away));
   };
   EXPECT_EQ(away("when_store_fails: closed"), (std::vector<int>{429, 503}));
-  EXPECT_EQ(away("when_store_fails: bounded"), (std::vector<int>{200, 429, 503}));
+  // What the store denied a moment ago is denied under every policy.
+  EXPECT_EQ(away("when_store_fails: bounded"), (std::vector<int>{429, 200, 429, 503}));
   EXPECT_EQ(away("when_store_fails: bounded, ceiling: 5 per second"),
-            (std::vector<int>{200, 429, 503, 503}));
-  EXPECT_EQ(away("when_store_fails: open"), (std::vector<int>{200}));
-  EXPECT_EQ(away("when_store_fails: open, ceiling: 5 per second"), (std::vector<int>{200, 503}));
+            (std::vector<int>{429, 200, 429, 503, 503}));
+  EXPECT_EQ(away("when_store_fails: open"), (std::vector<int>{429, 200}));
+  EXPECT_EQ(away("when_store_fails: open, ceiling: 5 per second"),
+            (std::vector<int>{429, 200, 503}));
+  // But a rule that only watches has denied nobody.
+  EXPECT_EQ(away("shadow: true, when_store_fails: open"), (std::vector<int>{200}));
+  EXPECT_EQ(away("shadow: true, when_store_fails: closed"), (std::vector<int>{503}));
 }
 
 TEST(Explain, PrintsTheBoundThatIsEnforced) {

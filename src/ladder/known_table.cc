@@ -1,6 +1,7 @@
 #include "ladder/known_table.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace weir::ladder {
 
@@ -15,7 +16,7 @@ namespace {
 
 // How many entries from the old end are looked at for one that may go, before the slot counts as
 // crowded.
-constexpr int kEvictionReach = 16;
+constexpr int kEvictionReach = 64;
 
 bool is_log(const Numbers& numbers) {
   return numbers.algorithm == Algorithm::sliding_log;
@@ -30,6 +31,8 @@ bool same_family(const Numbers& a, const Numbers& b) {
 
 struct KnownTable::Entry {
   std::list<KeyDigest>::iterator use;
+  bool stays = false;  // `use` is of the slot's `staying`
+  bool held = false;   // a call under way points to it
 
   bool known = false;
   Numbers known_numbers;
@@ -38,16 +41,22 @@ struct KnownTable::Entry {
   Instant known_at{};
   MonoTime seen{};
   std::uint64_t origin = 0;
+  std::uint64_t denied_cost = 0;  // sliding_log: what the store did not let through; 0: it did
+  Step denied;                    // and what it said of that, at known_at
 
   bool spent = false;
   Numbers part_numbers;
   State local;
   std::unique_ptr<LogState> log;
-  std::int64_t forget_at_ns = 0;  // local spending means nothing from then on
-  OwedUnits owed;                 // of the latest outage and window
-  std::uint64_t told_units = 0;   // of which the store has been told
-  std::uint64_t sent_units = 0;   // of which it may have been told
-  Instant run_off_at{};           // gcra: when all of it has, at the whole's rate
+  std::int64_t forget_at_ns = 0;    // local spending means nothing from then on
+  OwedUnits owed;                   // of the latest outage and window
+  std::uint64_t told_units = 0;     // of which the store has been told
+  std::uint64_t sent_units = 0;     // of which it may have been told
+  Instant run_off_at{};             // gcra: when all of it has, at the whole's rate
+  std::int64_t owing_until_ns = 0;  // nothing is owed from then on
+  // What the slot's total counts of it.
+  std::uint64_t counted_units = 0;
+  std::int64_t counted_until_ns = 0;
 
   bool pinned(Instant now) const { return spent && now.time_since_epoch().count() < forget_at_ns; }
 
@@ -128,6 +137,18 @@ struct KnownTable::Entry {
       run_off_at =
           std::max(run_off_at, now) + Nanos(whole.interval_ns * static_cast<std::int64_t>(units));
     }
+    owing_until_ns = windowed ? limit::window_at(whole, now).end_ns
+                     : whole.algorithm == Algorithm::gcra
+                         ? later(now, run_off_at.time_since_epoch().count())
+                         : later(now, forget_at_ns);
+  }
+
+  // An instant not before `until_ns`, and so that there are few of them: as entries of a total.
+  static std::int64_t later(Instant now, std::int64_t until_ns) {
+    const std::int64_t left = std::max<std::int64_t>(until_ns - now.time_since_epoch().count(), 8);
+    const auto grain =
+        static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(left / 8)));
+    return (until_ns / grain + 1) * grain;
   }
 
   // Returns how many of the units are owed no more: of what may have been told none can be.
@@ -143,6 +164,25 @@ struct KnownTable::Entry {
 
   std::optional<OwedUnits> still_owed(const Numbers& whole, Instant now) const;
 
+  // Which of its charges are over the store alone knows: what it denied it still denies until the
+  // time it named.
+  std::optional<Step> log_denial(const Counter& counter, Instant now) const {
+    if (denied_cost == 0 || counter.cost < denied_cost) return std::nullopt;
+    if (known_numbers.stamp != counter.numbers->stamp) return std::nullopt;
+    if (counter.cost > counter.numbers->limit) {
+      Step never = denied;
+      never.outcome = Outcome::never_fits;
+      never.retry_after_ns = 0;
+      return never;
+    }
+    const std::int64_t passed = std::max<std::int64_t>((now - known_at).count(), 0);
+    if (denied.outcome != Outcome::limited || passed >= denied.retry_after_ns) return std::nullopt;
+    Step still = denied;
+    still.retry_after_ns -= passed;
+    still.reset_after_ns = std::max<std::int64_t>(still.reset_after_ns - passed, 0);
+    return still;
+  }
+
   // Units that this worker has spent and that still count, by its own part's arithmetic.
   std::uint64_t standing(Instant now) const {
     const std::uint32_t most =
@@ -151,10 +191,34 @@ struct KnownTable::Entry {
   }
 };
 
-KnownTable::KnownTable(std::size_t capacity, std::uint64_t first_outage)
-    : capacity_per_slot_(std::max<std::size_t>(1, capacity / kSlots)),
-      next_outage_(first_outage | 1) {}
+KnownTable::KnownTable(std::size_t capacity, std::uint64_t random)
+    : hash_(random),
+      capacity_per_slot_(std::max<std::size_t>(1, capacity / kSlots)),
+      next_outage_(random | 1) {
+  for (Slot& slot : slots_) slot.entries = decltype(slot.entries)(0, hash_);
+}
 KnownTable::~KnownTable() = default;
+
+// The slot's total counts what the entry owes now.
+void KnownTable::recount(Slot& slot, Entry& entry, Instant store_now) {
+  uncount(slot, entry);
+  const std::uint64_t units = entry.owed.units - std::min(entry.owed.units, entry.told_units);
+  if (units == 0 || entry.owing_until_ns <= store_now.time_since_epoch().count()) return;
+  entry.counted_units = units;
+  entry.counted_until_ns = entry.owing_until_ns;
+  slot.owing[entry.counted_until_ns] += units;
+}
+
+void KnownTable::uncount(Slot& slot, Entry& entry) {
+  if (entry.counted_units == 0) return;
+  const auto found = slot.owing.find(entry.counted_until_ns);
+  // Else the time has come, and the total has dropped it.
+  if (found != slot.owing.end()) {
+    found->second -= std::min(found->second, entry.counted_units);
+    if (found->second == 0) slot.owing.erase(found);
+  }
+  entry.counted_units = 0;
+}
 
 KnownTable::Entry* KnownTable::find(Slot& slot, const KeyDigest& digest) const {
   const auto found = slot.entries.find(digest);
@@ -164,7 +228,8 @@ KnownTable::Entry* KnownTable::find(Slot& slot, const KeyDigest& digest) const {
 KnownTable::Entry* KnownTable::find_or_make(Slot& slot, const KeyDigest& digest,
                                             Instant store_now) {
   if (Entry* entry = find(slot, digest)) {
-    slot.by_use.splice(slot.by_use.begin(), slot.by_use, entry->use);
+    slot.by_use.splice(slot.by_use.begin(), entry->stays ? slot.staying : slot.by_use, entry->use);
+    entry->stays = false;
     return entry;
   }
   if (slot.entries.size() >= capacity_per_slot_ && !make_room(slot, store_now)) return nullptr;
@@ -175,20 +240,34 @@ KnownTable::Entry* KnownTable::find_or_make(Slot& slot, const KeyDigest& digest,
 }
 
 bool KnownTable::make_room(Slot& slot, Instant store_now) {
-  auto old = slot.by_use.end();
-  for (int looked = 0; looked < kEvictionReach && old != slot.by_use.begin(); ++looked) {
-    --old;
-    const auto found = slot.entries.find(*old);
-    if (found->second.pinned(store_now)) continue;
-    slot.entries.erase(found);
-    slot.by_use.erase(old);
-    return true;
+  // Entries that stay are set apart when they are come upon, so that they do not hide those that
+  // may go; and one of them is looked at each time, for whether its window is over.
+  if (go_or_stay(slot, slot.staying, store_now)) return true;
+  for (int looked = 0; looked < kEvictionReach && !slot.by_use.empty(); ++looked) {
+    if (go_or_stay(slot, slot.by_use, store_now)) return true;
   }
   return false;
 }
 
+// Whether the list's oldest entry went.
+bool KnownTable::go_or_stay(Slot& slot, std::list<KeyDigest>& list, Instant store_now) {
+  if (list.empty()) return false;
+  const auto oldest = std::prev(list.end());
+  const auto found = slot.entries.find(*oldest);
+  Entry& entry = found->second;
+  if (entry.held || entry.pinned(store_now)) {
+    entry.stays = true;
+    slot.staying.splice(slot.staying.begin(), list, oldest);
+    return false;
+  }
+  uncount(slot, entry);
+  slot.entries.erase(found);
+  list.erase(oldest);
+  return true;
+}
+
 void KnownTable::learn(const Counter& counter, const State& state, std::uint32_t remaining,
-                       Instant store_now, MonoTime seen) {
+                       Instant store_now, MonoTime seen, const Step* denied) {
   Slot& slot = slot_of(counter.digest);
   std::lock_guard lock(slot.mutex);
   Entry* entry = find_or_make(slot, counter.digest, store_now);
@@ -201,6 +280,8 @@ void KnownTable::learn(const Counter& counter, const State& state, std::uint32_t
   entry->known_at = store_now;
   entry->seen = seen;
   entry->origin = origin_.load(std::memory_order_relaxed);
+  entry->denied_cost = denied != nullptr ? counter.cost : 0;
+  if (denied != nullptr) entry->denied = *denied;
 }
 
 std::optional<State> KnownTable::before_loss(const Counter& counter, Instant store_now) const {
@@ -230,9 +311,10 @@ std::optional<Step> KnownTable::denial(const Counter& counter, Instant store_now
   Slot& slot = slot_of(counter.digest);
   std::lock_guard lock(slot.mutex);
   const Entry* entry = find(slot, counter.digest);
-  if (entry == nullptr || !entry->known || is_log(*counter.numbers)) return std::nullopt;
+  if (entry == nullptr || !entry->known) return std::nullopt;
   if (max_age && now - entry->seen > *max_age) return std::nullopt;
   if (!same_family(entry->known_numbers, *counter.numbers)) return std::nullopt;
+  if (is_log(*counter.numbers)) return entry->log_denial(counter, store_now);
   const State state =
       entry->known_numbers.stamp == counter.numbers->stamp
           ? entry->known_state
@@ -248,35 +330,34 @@ namespace {
 // parts.
 constexpr std::size_t kMostOverflows = 4'096;
 
+}  // namespace
+
 // Locks the slots that some counters stand in, in one order, each once.
-template <class Slot, std::size_t N>
-class SlotLocks {
+class KnownTable::Locks {
  public:
-  SlotLocks(std::array<Slot, N>& slots, std::span<const KnownTable::Share> shares) : slots_(slots) {
-    for (const KnownTable::Share& share : shares) wanted_ |= 1U << (share.counter->digest.hi % N);
-    for (std::size_t i = 0; i < N; ++i) {
+  Locks(const KnownTable& table, std::span<const Share> shares) : slots_(table.slots_) {
+    for (const Share& share : shares) wanted_ |= 1U << table.place_of(share.counter->digest);
+    for (std::size_t i = 0; i < kSlots; ++i) {
       if ((wanted_ >> i & 1U) != 0) slots_[i].mutex.lock();
     }
   }
-  ~SlotLocks() {
-    for (std::size_t i = 0; i < N; ++i) {
+  ~Locks() {
+    for (std::size_t i = 0; i < kSlots; ++i) {
       if ((wanted_ >> i & 1U) != 0) slots_[i].mutex.unlock();
     }
   }
-  SlotLocks(const SlotLocks&) = delete;
-  SlotLocks& operator=(const SlotLocks&) = delete;
+  Locks(const Locks&) = delete;
+  Locks& operator=(const Locks&) = delete;
 
  private:
-  static_assert(N <= 32);
-  std::array<Slot, N>& slots_;
+  static_assert(kSlots == 16, "a digest's place is four bits of its hash");
+  std::array<Slot, kSlots>& slots_;
   std::uint32_t wanted_ = 0;
 };
 
-}  // namespace
-
 KnownTable::Spent KnownTable::spend(std::span<const Share> shares, Instant store_now,
                                     const Numbers& overflow, std::span<store::Finding> findings) {
-  SlotLocks<Slot, kSlots> locks(slots_, shares);
+  const Locks locks(*this, shares);
   std::array<Entry*, store::kMaxCounters> entries{};
   std::unique_lock overflow_lock(overflow_mutex_, std::defer_lock);
   limit::State overflow_next;
@@ -288,6 +369,7 @@ KnownTable::Spent KnownTable::spend(std::span<const Share> shares, Instant store
     const std::optional<Numbers>& part = shares[i].part;
     Slot& slot = slot_of(counter.digest);
     entries[i] = find_or_make(slot, counter.digest, store_now);
+    if (entries[i] != nullptr) entries[i]->held = true;
     Step step;
     if (!part) {
       step.outcome = Outcome::never_fits;
@@ -318,6 +400,9 @@ KnownTable::Spent KnownTable::spend(std::span<const Share> shares, Instant store
     }
     findings[i] = {.step = step, .op = store::Op::take, .charged = false};
   }
+  for (Entry* entry : entries) {
+    if (entry != nullptr) entry->held = false;
+  }
   if (verdict != Spent::admitted) return verdict;
   if (overflow_lock.owns_lock() && !overflow_full) overflow_[overflow.stamp] = overflow_next;
   for (std::size_t i = 0; i < shares.size(); ++i) {
@@ -333,16 +418,18 @@ KnownTable::Spent KnownTable::spend(std::span<const Share> shares, Instant store
     // Nobody who counts there could tell a second telling from the first.
     if (counter.kept != store::Kept::weir) continue;
     entries[i]->owe(*counter.numbers, next_outage_, store_now, counter.cost);
+    recount(slot_of(counter.digest), *entries[i], store_now);
   }
   return verdict;
 }
 
 void KnownTable::unspend(std::span<const Share> shares, Instant store_now,
                          std::span<const store::Finding> findings) {
-  SlotLocks<Slot, kSlots> locks(slots_, shares);
+  const Locks locks(*this, shares);
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const Counter& counter = *shares[i].counter;
-    Entry* entry = find(slot_of(counter.digest), counter.digest);
+    Slot& slot = slot_of(counter.digest);
+    Entry* entry = find(slot, counter.digest);
     if (!findings[i].charged || entry == nullptr || !entry->spent) continue;
     const Instant receipt = findings[i].step.receipt();
     if (is_log(entry->part_numbers)) {
@@ -355,6 +442,7 @@ void KnownTable::unspend(std::span<const Share> shares, Instant store_now,
     // Of a window that is over nothing is owed any more; what is owed now is others'.
     if (entry->owed.window != Instant{} && entry->owed.window != receipt) continue;
     (void)entry->disown(*counter.numbers, counter.cost);
+    recount(slot, *entry, store_now);
   }
 }
 
@@ -423,7 +511,9 @@ std::uint64_t KnownTable::forgive(const Counter& counter, std::uint64_t outage, 
   if (entry->owed.window != Instant{} && entry->owed.window != receipt) {
     return entry->owed.window < receipt ? 0 : units;
   }
-  return units - entry->disown(*counter.numbers, units);
+  const std::uint64_t twice = units - entry->disown(*counter.numbers, units);
+  recount(slot, *entry, receipt);
+  return twice;
 }
 
 void KnownTable::settled(const KeyDigest& digest, const OwedUnits& told) {
@@ -433,6 +523,7 @@ void KnownTable::settled(const KeyDigest& digest, const OwedUnits& told) {
   if (entry == nullptr || entry->owed.outage != told.outage || entry->owed.window != told.window)
     return;
   entry->told_units = std::max(entry->told_units, told.units);
+  recount(slot, *entry, Instant{});
 }
 
 std::size_t KnownTable::size() const {
@@ -445,12 +536,12 @@ std::size_t KnownTable::size() const {
 }
 
 std::uint64_t KnownTable::owed_units(Instant store_now) const {
+  const std::int64_t now = store_now.time_since_epoch().count();
   std::uint64_t sum = 0;
-  for (const Slot& slot : slots_) {
+  for (Slot& slot : slots_) {
     std::lock_guard lock(slot.mutex);
-    for (const auto& [digest, entry] : slot.entries) {
-      if (entry.pinned(store_now)) sum += entry.owed.units - entry.told_units;
-    }
+    slot.owing.erase(slot.owing.begin(), slot.owing.upper_bound(now));
+    for (const auto& [until, units] : slot.owing) sum += units;
   }
   return sum;
 }

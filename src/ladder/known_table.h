@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -11,6 +12,7 @@
 #include <unordered_map>
 
 #include "base/key_digest.h"
+#include "base/secret_hash.h"
 #include "limit/numbers.h"
 #include "limit/parts.h"
 #include "limit/sliding_log.h"
@@ -45,11 +47,12 @@ struct OwedUnits {
 // Threads:     any. Several counters are locked in one order.
 class KnownTable {
  public:
+  // Of several counters the last of these that holds for any: limited, else refused.
   enum class Spent : std::uint8_t {
     admitted,   // every counter that may deny had room in its part, and all were charged
-    exhausted,  // some part is used up
     no_part,    // some part is 0, or smaller than the cost: this worker can never admit it
     crowded,    // the table is full of counters with spending, and the shared one is used up
+    exhausted,  // some part is used up
   };
 
   struct Share {
@@ -58,16 +61,18 @@ class KnownTable {
     std::optional<limit::Numbers> part;  // the numbers of its part; absent: it has none
   };
 
-  // `first_outage` begins the numbers that tell this process's tellings from any other's: random.
-  KnownTable(std::size_t capacity, std::uint64_t first_outage);
+  // `random` is this process's own. It begins the numbers that tell its tellings from any other's,
+  // and says where entries lie: digests alone can be computed by whoever knows the fleet's prefix.
+  KnownTable(std::size_t capacity, std::uint64_t random);
   ~KnownTable();
   KnownTable(const KnownTable&) = delete;
   KnownTable& operator=(const KnownTable&) = delete;
 
   // The store answered: `state` is what it holds now, at its time `store_now`. For sliding_log,
-  // whose state stays in the store, `remaining` is what it said is left.
+  // whose state stays in the store, `remaining` is what it said is left, and `denied`, where it did
+  // not let the counter's cost through, what it said of that.
   void learn(const store::Counter& counter, const limit::State& state, std::uint32_t remaining,
-             Instant store_now, MonoTime seen);
+             Instant store_now, MonoTime seen, const limit::Step* denied = nullptr);
 
   // Which data the store holds from now on: its process and its epoch, in one number. What was
   // learnt before is of other data, which may have been lost.
@@ -80,7 +85,8 @@ class KnownTable {
   std::optional<limit::State> before_loss(const store::Counter& counter, Instant store_now) const;
 
   // Whether the last known state, at most `max_age` old (absent: any age), cannot fit this cost
-  // under the current numbers. The same arithmetic as the store's, not a second cache.
+  // under the current numbers. The same arithmetic as the store's, not a second cache; of
+  // sliding_log what the store said of a cost holds for as much and more until the time it named.
   std::optional<limit::Step> denial(const store::Counter& counter, Instant store_now, MonoTime now,
                                     std::optional<Nanos> max_age) const;
 
@@ -111,29 +117,34 @@ class KnownTable {
                         std::uint64_t units);
 
   std::size_t size() const;
-  // Units admitted locally that the store has not been told of, over all counters.
-  // Of windows that are over, and debts that have run off, nothing is owed any more.
+  // Units admitted locally that the store has not been told of, over all counters: a running total,
+  // of which nobody need walk the table. Of windows that are over nothing is owed any more; a debt
+  // that runs off counts for at most an eighth longer.
   std::uint64_t owed_units(Instant store_now) const;
 
  private:
   struct Entry;
-  struct Hash {
-    std::size_t operator()(const KeyDigest& d) const noexcept {
-      return static_cast<std::size_t>(d.lo);
-    }
-  };
   struct Slot {
     mutable std::mutex mutex;
-    std::unordered_map<KeyDigest, Entry, Hash> entries;
-    std::list<KeyDigest> by_use;  // most recent first
+    std::unordered_map<KeyDigest, Entry, SecretHash> entries;
+    std::list<KeyDigest> by_use;   // most recent first
+    std::list<KeyDigest> staying;  // those that could not go when they were the oldest
+    // Units that are owed, by when they are owed no more.
+    std::map<std::int64_t, std::uint64_t> owing;
   };
   static constexpr std::size_t kSlots = 16;
 
-  Slot& slot_of(const KeyDigest& digest) const noexcept { return slots_[digest.hi % kSlots]; }
+  std::size_t place_of(const KeyDigest& digest) const noexcept { return hash_(digest) >> 60; }
+  Slot& slot_of(const KeyDigest& digest) const noexcept { return slots_[place_of(digest)]; }
   Entry* find(Slot& slot, const KeyDigest& digest) const;
   Entry* find_or_make(Slot& slot, const KeyDigest& digest, Instant store_now);
   bool make_room(Slot& slot, Instant store_now);
+  static bool go_or_stay(Slot& slot, std::list<KeyDigest>& list, Instant store_now);
+  static void recount(Slot& slot, Entry& entry, Instant store_now);
+  static void uncount(Slot& slot, Entry& entry);
+  class Locks;
 
+  SecretHash hash_;
   mutable std::array<Slot, kSlots> slots_;
   std::atomic<std::uint64_t> origin_{0};
   std::size_t capacity_per_slot_;

@@ -53,6 +53,13 @@ class Worker {
     std::array<store::Finding, 1> findings;
     return table_.spend(share, at(when), overflow, findings);
   }
+  // Fills the table with counters that have spent; returns how many.
+  std::uint64_t fill(std::size_t capacity, Nanos when) {
+    const Numbers nothing = numbers(Algorithm::fixed_window, 0);
+    std::uint64_t key = 0;
+    while (table_.size() < capacity) (void)spend_under(nothing, when, key++);
+    return key;
+  }
   int admitted(int tries, Nanos when, std::uint64_t key = 1) {
     int n = 0;
     for (int i = 0; i < tries; ++i) n += spend(when, key) == Spent::admitted ? 1 : 0;
@@ -198,6 +205,38 @@ TEST(KnownTable, OwesNothingOfAWindowThatIsOver) {
   EXPECT_EQ(worker.table().owed_units(at(minutes(1))), 0U);
 }
 
+// Nobody walks a table of a million for a gauge, nor while keys return to the store.
+TEST(KnownTable, TheTotalOfWhatIsOwedGoesWithEveryChange) {
+  for (const Algorithm algorithm : {Algorithm::gcra, Algorithm::fixed_window,
+                                    Algorithm::sliding_window, Algorithm::sliding_log}) {
+    SCOPED_TRACE(to_string(algorithm));
+    Worker worker(numbers(algorithm, 100), 0, 2);
+    KnownTable& table = worker.table();
+    for (std::uint64_t key = 1; key <= 20; ++key) EXPECT_EQ(worker.admitted(7, seconds(1), key), 7);
+    EXPECT_EQ(table.owed_units(at(seconds(1))), 140U);
+    // One is told, another forgiven in part.
+    const auto told = table.tell(worker.counter(1), at(seconds(1)));
+    ASSERT_TRUE(told);
+    table.settled({1, 1}, *told);
+    EXPECT_EQ(table.owed_units(at(seconds(1))), 133U);
+    const Counter two = worker.counter(2);
+    const Instant receipt =
+        algorithm == Algorithm::fixed_window || algorithm == Algorithm::sliding_window
+            ? at(seconds(0))
+            : at(seconds(1));
+    EXPECT_EQ(table.forgive(two, table.outage_of(two.digest), receipt, 3), 0U);
+    EXPECT_EQ(table.owed_units(at(seconds(1))), 130U);
+    EXPECT_EQ(worker.admitted(2, seconds(2), 3), 2);
+    EXPECT_EQ(table.owed_units(at(seconds(2))), 132U);
+    EXPECT_EQ(table.owed_units(at(minutes(5))), 0U);
+    // In a later window from the start.
+    EXPECT_EQ(worker.admitted(4, minutes(5), 3), 4);
+    EXPECT_EQ(
+        table.owed_units(at(minutes(5))),
+        algorithm == Algorithm::fixed_window || algorithm == Algorithm::sliding_window ? 4U : 13U);
+  }
+}
+
 TEST(KnownTable, ForgivesWhatTheStoreChargedButNotWhatItWasTold) {
   const Numbers whole = numbers(Algorithm::fixed_window, 20);
   Worker worker(whole, 0, 2);
@@ -243,6 +282,38 @@ TEST(KnownTable, AKnownDenialHoldsAsLongAsItsAgeMayBe) {
   EXPECT_FALSE(worker.table().denial(asked, at(minutes(1)), mono(minutes(1)), std::nullopt));
 }
 
+// Which charges of a log are over the store alone knows; until when it denies a cost it has said.
+TEST(KnownTable, ALogIsDeniedUntilTheTimeThatTheStoreNamed) {
+  const Numbers log = numbers(Algorithm::sliding_log, 10);
+  KnownTable table(100, 1);
+  const auto counter = [&](std::uint64_t cost) {
+    return Counter{.numbers = &log, .identity = 1, .digest = {1, 1}, .cost = cost};
+  };
+  limit::Step denied{.outcome = limit::Outcome::limited, .remaining = 2};
+  denied.retry_after_ns = Nanos(seconds(30)).count();
+  denied.reset_after_ns = Nanos(seconds(50)).count();
+  table.learn(counter(3), {}, 2, at(seconds(1)), mono(seconds(1)), &denied);
+  const auto asked = [&](std::uint64_t cost, Nanos when) {
+    return table.denial(counter(cost), at(when), mono(when), std::nullopt);
+  };
+  ASSERT_TRUE(asked(3, seconds(11)));
+  EXPECT_EQ(asked(3, seconds(11))->outcome, limit::Outcome::limited);
+  EXPECT_EQ(Nanos(asked(3, seconds(11))->retry_after_ns), Nanos(seconds(20)));
+  EXPECT_EQ(Nanos(asked(3, seconds(11))->reset_after_ns), Nanos(seconds(40)));
+  EXPECT_TRUE(asked(4, seconds(11)));
+  EXPECT_FALSE(asked(2, seconds(11))) << "less may fit";
+  EXPECT_FALSE(asked(3, seconds(31))) << "its time has come";
+  ASSERT_TRUE(asked(11, seconds(11)));
+  EXPECT_EQ(asked(11, seconds(11))->outcome, limit::Outcome::never_fits);
+  const Numbers raised = numbers(Algorithm::sliding_log, 20);
+  Counter under_raised = counter(3);
+  under_raised.numbers = &raised;
+  EXPECT_FALSE(table.denial(under_raised, at(seconds(11)), mono(seconds(11)), std::nullopt));
+  // Whatever it says next, a refund or another's answer, is what is known.
+  table.learn(counter(0), {}, 2, at(seconds(12)), mono(seconds(12)));
+  EXPECT_FALSE(asked(3, seconds(13)));
+}
+
 TEST(KnownTable, AKnownDenialGivesWayToARaisedLimitAtOnce) {
   Worker worker(numbers(Algorithm::fixed_window, 10), 0, 1);
   worker.learn_used(10, seconds(1));
@@ -269,25 +340,86 @@ TEST(KnownTable, IsBoundedAndForgetsTheUnspentFirst) {
       << "a flood of names renewed a spent part";
 }
 
+// Those that stay, and are asked about no more, must not hide the many that may go.
+TEST(KnownTable, SpentCountersAtTheOldEndDoNotFreezeTheTable) {
+  constexpr std::size_t kCapacity = 640;  // forty a slot
+  Worker worker(numbers(Algorithm::fixed_window, 5, std::chrono::hours(24)), 0, 1, kCapacity);
+  for (std::uint64_t key = 0; key < kCapacity / 2; ++key)
+    ASSERT_EQ(worker.spend(seconds(1), key), Spent::admitted);
+  for (std::uint64_t key = 1'000; key < 5'000; ++key) worker.learn_used(1, seconds(2), key);
+  for (std::uint64_t key = 10'000; key < 11'000; ++key) {
+    worker.learn_used(5, seconds(3), key);
+    EXPECT_TRUE(
+        worker.table().denial(worker.counter(key), at(seconds(3)), mono(seconds(3)), seconds(1)))
+        << key << " was not learnt";
+  }
+  EXPECT_EQ(worker.admitted(9, seconds(4), 20'000), 5) << "a newcomer's own part";
+  EXPECT_EQ(worker.admitted(9, seconds(4), 0), 4) << "a spent part was renewed";
+}
+
+// The counters of one call must not push each other out before they are charged.
+TEST(KnownTable, ACrowdedTableKeepsTheCountersOfTheCallUnderWay) {
+  const Numbers five = numbers(Algorithm::fixed_window, 5);
+  for (std::uint64_t random = 1; random <= 20; ++random) {
+    KnownTable table(16, random);  // one entry a slot
+    std::array<Counter, 8> counters;
+    std::array<KnownTable::Share, 8> shares;
+    for (std::uint64_t i = 0; i < 8; ++i) {
+      counters[i] = {.numbers = &five, .identity = i, .digest = {i, i}};
+      shares[i] = {&counters[i], {}, five};
+    }
+    std::array<store::Finding, 8> findings;
+    int admitted = 0;
+    for (int i = 0; i < 9; ++i) {
+      const Spent spent = table.spend(shares, at(seconds(1)), five, findings);
+      admitted += spent == Spent::admitted ? 1 : 0;
+    }
+    EXPECT_LE(admitted, 5);
+    EXPECT_GE(admitted, 1);
+    EXPECT_LE(table.size(), 8U);
+  }
+}
+
+// A fleet's digests can be computed by whoever knows its prefix, and so be chosen.
+TEST(KnownTable, DigestsThatAreChosenDoNotLieTogether) {
+  constexpr std::size_t kCapacity = 160;
+  std::size_t alike = 0;
+  for (std::uint64_t random = 1; random <= 4; ++random) {
+    KnownTable table(kCapacity, random);
+    const Numbers five = numbers(Algorithm::fixed_window, 5);
+    for (std::uint64_t i = 0; i < 1'000; ++i) {
+      const Counter counter{.numbers = &five, .identity = 1, .digest = {i << 8, i << 32}};
+      table.learn(counter, {}, 5, at({}), mono({}));
+    }
+    EXPECT_GT(table.size(), kCapacity * 9 / 10);
+    const SecretHash hash(random);
+    const SecretHash other(random + 1);
+    for (std::uint64_t i = 0; i < 1'000; ++i) {
+      const KeyDigest digest{i << 8, i << 32};
+      alike += hash(digest) % 16 == other(digest) % 16 ? 1U : 0U;
+    }
+  }
+  EXPECT_LT(alike, 500U) << "another process's places are these: 250 of 4,000 are by chance";
+}
+
 TEST(KnownTable, CrowdedNewcomersShareOneCounter) {
   Worker worker(numbers(Algorithm::fixed_window, 5), 0, 1, 16);  // one entry a slot
-  for (std::uint64_t key = 0; key < 16; ++key)
-    ASSERT_EQ(worker.spend(seconds(1), key), Spent::admitted);
+  const std::uint64_t first = worker.fill(16, seconds(1));
   int admitted = 0;
-  for (std::uint64_t key = 16; key < 1'000; ++key) admitted += worker.admitted(1, seconds(1), key);
+  for (std::uint64_t key = first; key < 1'000; ++key)
+    admitted += worker.admitted(1, seconds(1), key);
   EXPECT_EQ(admitted, 3) << "the overflow numbers";
-  EXPECT_EQ(worker.spend(seconds(1), 32), Spent::crowded);
+  EXPECT_EQ(worker.spend(seconds(1), 1'000), Spent::crowded);
 }
 
 TEST(KnownTable, CrowdedNewcomersOfOneRouteDoNotRenewThoseOfAnother) {
   Worker worker(numbers(Algorithm::fixed_window, 5), 0, 1, 16);
-  for (std::uint64_t key = 0; key < 16; ++key)
-    ASSERT_EQ(worker.spend(seconds(1), key), Spent::admitted);
+  const std::uint64_t first = worker.fill(16, seconds(1));
   const std::array<Numbers, 3> ceilings = {numbers(Algorithm::fixed_window, 2, seconds(1)),
                                            numbers(Algorithm::fixed_window, 4, minutes(60)),
                                            numbers(Algorithm::gcra, 3, minutes(60))};
   std::array<int, 3> admitted{};
-  for (std::uint64_t key = 16; key < 316; ++key) {
+  for (std::uint64_t key = first; key < first + 300; ++key) {
     const std::size_t route = key % 3;
     const Spent spent = worker.spend_under(ceilings[route], seconds(1), key);
     admitted[route] += spent == Spent::admitted ? 1 : 0;

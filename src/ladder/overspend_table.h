@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/key_digest.h"
+#include "base/secret_hash.h"
 #include "limit/numbers.h"
 #include "limit/parts.h"
 #include "limit/step.h"
@@ -23,7 +24,9 @@ namespace weir::ladder {
 // Threads:     any.
 class OverspendTable {
  public:
-  explicit OverspendTable(std::size_t capacity) : capacity_(capacity) {}
+  // `random` is this process's own: see SecretHash.
+  OverspendTable(std::size_t capacity, std::uint64_t random)
+      : capacity_(capacity), entries_(0, SecretHash(random)) {}
 
   // Takes the counter's cost from this worker's part of `cap`; false, and nothing is taken, where
   // it does not fit.
@@ -46,20 +49,15 @@ class OverspendTable {
     limit::Numbers numbers;
     limit::State state;
   };
-  struct Hash {
-    std::size_t operator()(const KeyDigest& d) const noexcept {
-      return static_cast<std::size_t>(d.lo);
-    }
-  };
 
   Entry* find_or_make(const KeyDigest& digest, const limit::Numbers& numbers, Instant now);
   void sweep(Instant now);
 
   const std::size_t capacity_;
   mutable std::mutex mutex_;
-  std::unordered_map<KeyDigest, Entry, Hash> entries_;
+  std::unordered_map<KeyDigest, Entry, SecretHash> entries_;
   // Of counters that were not asked about since the start: their numbers are not known yet.
-  std::unordered_map<KeyDigest, Before, Hash> before_;
+  std::unordered_map<KeyDigest, Before, SecretHash> before_;
   Instant swept_{};
 };
 

@@ -30,7 +30,7 @@ std::uint64_t taken(OverspendTable& table, const store::Counter& counter, std::u
 
 TEST(OverspendTable, GivesTheCapOnceAWindow) {
   const Numbers rule = per_day(10);
-  OverspendTable table(100);
+  OverspendTable table(100, 1);
   EXPECT_EQ(taken(table, counter(rule), 5, kAlone, kNow), 5u);
   EXPECT_EQ(taken(table, counter(rule), 5, kAlone, kNow + std::chrono::hours(1)), 0u)
       << "another outage of the same window renews nothing";
@@ -45,7 +45,7 @@ TEST(OverspendTable, DividesTheCapOverTheFleet) {
     for (const std::uint64_t cap : {1u, 5u, 7u, 50u}) {
       std::uint64_t sum = 0;
       for (std::uint64_t rank = 0; rank < 3; ++rank) {
-        OverspendTable table(100);
+        OverspendTable table(100, 1);
         sum += taken(table, counter(rule), cap, {.rank = rank, .members = 3}, kNow);
       }
       EXPECT_EQ(sum, cap);
@@ -55,14 +55,14 @@ TEST(OverspendTable, DividesTheCapOverTheFleet) {
 
 TEST(OverspendTable, KeepsWhatIsUsedWhenItsPartGrows) {
   const Numbers rule = per_day(10);
-  OverspendTable table(100);
+  OverspendTable table(100, 1);
   EXPECT_EQ(taken(table, counter(rule), 6, {.rank = 0, .members = 3}, kNow), 2u);
   EXPECT_EQ(taken(table, counter(rule), 6, kAlone, kNow), 4u);
 }
 
 TEST(OverspendTable, TakesAllOfACostOrNothing) {
   const Numbers rule = per_day(10);
-  OverspendTable table(100);
+  OverspendTable table(100, 1);
   EXPECT_TRUE(table.take(counter(rule, 1, 4), 5, kAlone, kNow));
   EXPECT_FALSE(table.take(counter(rule, 1, 2), 5, kAlone, kNow));
   table.give_back(counter(rule, 1, 4), 5, kAlone, kNow);
@@ -71,7 +71,7 @@ TEST(OverspendTable, TakesAllOfACostOrNothing) {
 
 TEST(OverspendTable, GivesNothingToAKeyThatItHasNoRoomFor) {
   const Numbers rule = per_day(10);
-  OverspendTable table(2);
+  OverspendTable table(2, 1);
   EXPECT_TRUE(table.take(counter(rule, 1), 5, kAlone, kNow));
   EXPECT_TRUE(table.take(counter(rule, 2), 5, kAlone, kNow));
   EXPECT_FALSE(table.take(counter(rule, 3), 5, kAlone, kNow));

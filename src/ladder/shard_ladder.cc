@@ -16,6 +16,13 @@ bool blocks(const Counter& counter) {
   return counter.op == store::Op::take && counter.numbers->limit == 0 && !counter.shadow;
 }
 
+bool never_fits(std::span<const Counter> counters, std::span<const Finding> findings) {
+  for (std::size_t i = 0; i < counters.size(); ++i) {
+    if (!counters[i].shadow && findings[i].step.outcome == Outcome::never_fits) return true;
+  }
+  return false;
+}
+
 Nanos longest_wait(std::span<const Counter> counters, std::span<const Finding> findings) {
   Nanos longest{0};
   for (std::size_t i = 0; i < counters.size(); ++i) {
@@ -31,7 +38,7 @@ Nanos longest_wait(std::span<const Counter> counters, std::span<const Finding> f
 ShardLadder::ShardLadder(const Options& options)
     : breaker_(options.breaker, options.random_seed),
       known_(options.known_keys, options.random_seed),
-      overspend_(options.known_keys),
+      overspend_(options.known_keys, options.random_seed),
       division_(
           std::make_unique<Division>(Division::none("has not read the fleet's members yet"))) {}
 
@@ -88,6 +95,11 @@ bool ShardLadder::deny_by_known(const LadderRequest& request, const Moment& now,
              .reason = Reason::over_limit,
              .retry_after = longest_wait(request.counters, findings),
              .numbers_known = true};
+  // Where one rule can never let the request through, waiting for the others is useless too.
+  if (never_fits(request.counters, findings)) {
+    verdict.reason = Reason::cost_exceeds_burst;
+    verdict.retry_after.reset();
+  }
   return true;
 }
 
@@ -203,8 +215,11 @@ LadderVerdict ShardLadder::share(const LadderRequest& request, const Moment& now
       verdict.retry_after = longest_wait(request.counters, findings);
       verdict.record = false;
       return verdict;
-    case KnownTable::Spent::no_part:
-      return refused(now);
+    case KnownTable::Spent::no_part: {
+      LadderVerdict without_part = refused(now);
+      without_part.reason = Reason::over_share;
+      return without_part;
+    }
     case KnownTable::Spent::crowded: {
       LadderVerdict crowded = refused(now);
       crowded.reason = Reason::keys_exhausted;

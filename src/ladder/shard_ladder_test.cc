@@ -27,7 +27,8 @@ class ShardLadderTest : public ::testing::Test {
 
   void open_breaker() {
     for (int i = 0; i < 5; ++i)
-      (void)ladder_.breaker().on_failure(ladder_.breaker().generation(), now().mono);
+      (void)ladder_.breaker().on_failure(ladder_.breaker().generation(), milliseconds(1),
+                                         now().mono);
   }
   void know(std::uint32_t used) {
     limit::State state;
@@ -98,6 +99,38 @@ TEST_F(ShardLadderTest, ClosedAnswersLimitedWhereAKnownDenialStillHolds) {
   EXPECT_EQ(ask(FailurePolicy::closed)->verdict, Verdict::refused);
 }
 
+// Nobody is to wait for what never comes.
+TEST_F(ShardLadderTest, ACostAboveTheBurstOfAKnownKeyNeverFits) {
+  know(1);
+  for (const bool away : {false, true}) {
+    if (away) open_breaker();
+    const auto verdict = ask(FailurePolicy::closed, nullptr, 11);
+    ASSERT_TRUE(verdict);
+    EXPECT_EQ(verdict->verdict, Verdict::limited);
+    EXPECT_EQ(verdict->rung, Rung::known);
+    EXPECT_EQ(verdict->reason, Reason::cost_exceeds_burst);
+    EXPECT_EQ(verdict->retry_after, std::nullopt);
+  }
+}
+
+// In whichever order they stand: limited, else refused.
+TEST_F(ShardLadderTest, ARequestIsLimitedWhereOnePartIsUsedUpAndAnotherIsNone) {
+  ladder_.divide(Division::fixed(2, 0));
+  open_breaker();
+  for (int i = 0; i < 5; ++i) ASSERT_EQ(ask(FailurePolicy::bounded)->rung, Rung::share);
+  const Numbers two = numbers(2);  // a part of 1
+  const Counter used_up = counter(2);
+  const Counter too_small{.numbers = &two, .identity = 2, .digest = {2, 2}, .cost = 2};
+  for (const std::array<Counter, 2>& counters :
+       {std::array{used_up, too_small}, std::array{too_small, used_up}}) {
+    const LadderVerdict verdict =
+        ladder_.without(request(counters, FailurePolicy::bounded, nullptr, 2), now(), findings_);
+    EXPECT_EQ(verdict.verdict, Verdict::limited);
+    EXPECT_EQ(verdict.reason, Reason::over_share);
+    EXPECT_EQ(verdict.retry_after, Nanos(minutes(1)));
+  }
+}
+
 TEST_F(ShardLadderTest, AKnownDenialIsAnsweredWithoutAskingForASecond) {
   know(10);
   EXPECT_EQ(ask(FailurePolicy::closed)->rung, Rung::known);
@@ -129,8 +162,11 @@ TEST_F(ShardLadderTest, BoundedRefusesWhereThisWorkerHasNoPart) {
   EXPECT_EQ(ask(FailurePolicy::bounded)->verdict, Verdict::refused)
       << "ten units over twenty workers";
   ladder_.divide(Division::fixed(2, 0));
-  EXPECT_EQ(ask(FailurePolicy::bounded, nullptr, 6)->verdict, Verdict::refused)
-      << "a cost above the part";
+  const auto above = ask(FailurePolicy::bounded, nullptr, 6);
+  EXPECT_EQ(above->verdict, Verdict::refused) << "a cost above the part";
+  EXPECT_EQ(above->reason, Reason::over_share);
+  EXPECT_EQ(above->rung, Rung::policy);
+  EXPECT_TRUE(above->retry_after);
 }
 
 TEST_F(ShardLadderTest, TheCeilingRefusesAndGivesThePartBack) {

@@ -43,7 +43,10 @@ class StoreLog final : public Observer {
         log_.write(render::LogLevel::info, name);
         return;
       case Kind::back:
-        log_.write(render::LogLevel::info, name, {{"owed_units", event.owed_units}});
+        log_.write(render::LogLevel::info, name,
+                   {{"away_for", event.away_for},
+                    {"decided_without", event.decided_without},
+                    {"owed_units", event.owed_units}});
         return;
     }
   }
