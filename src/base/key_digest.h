@@ -6,8 +6,8 @@
 
 namespace weir {
 
-// A counter's name, digested with a key: 128 bits that nobody can steer who does not know it. In one
-// process the key is drawn; a fleet's is made of its store's prefix, which may be no secret.
+// A counter's name, digested with a key: 128 bits that nobody can steer who does not know it. In
+// one process the key is drawn; a fleet's is made of its store's prefix, which may be no secret.
 struct KeyDigest {
   std::uint64_t hi = 0;
   std::uint64_t lo = 0;
