@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <thread>
 
+#include "ledger/ledger.h"
 #include "server/serve/served_process.h"
 
 namespace weir::server {
@@ -41,6 +43,135 @@ TEST(ServedJournal, EndsBadlyWhereUsageThatWasServedIsLost) {
   weir.signal(SIGTERM);
   EXPECT_EQ(weir.wait(), 3);
   EXPECT_THAT(weir.err(), HasSubstr("usage events of served calls were never recorded"));
+}
+
+void keep_journal(ServeOptions& options) {
+  options.journal_folder = options.policy_path + ".journal";
+  options.drain_delay = Nanos::zero();
+}
+
+TEST(ServedJournal, AnswersARepeatedRequestAsItDidAndChargesItOnce) {
+  ServedProcess weir(kPolicy, keep_journal);
+  ASSERT_TRUE(weir.ready()) << weir.err();
+  const auto ask = [&](const std::string& body, const std::string& key) {
+    return weir.http("POST", "/v1/check", body, "Idempotency-Key: " + key + "\r\n");
+  };
+  const auto first = ask(kBody, "a1");
+  EXPECT_EQ(first.status, 200);
+  EXPECT_EQ(first.body.find("replayed"), std::string::npos);
+  EXPECT_THAT(first.body, HasSubstr("\"remaining\":99"));
+  for (int i = 0; i < 3; ++i) {
+    const auto again = ask(kBody, "a1");
+    EXPECT_EQ(again.status, 200);
+    EXPECT_THAT(again.body, HasSubstr("\"replayed\":true"));
+  }
+  const auto other = ask(R"({"route":"export","descriptors":{"account":"acme"},"cost":2})", "a1");
+  EXPECT_EQ(other.status, 409);
+  EXPECT_TRUE(other.has("Content-Type: application/problem+json"));
+  EXPECT_THAT(other.body, HasSubstr("nothing was charged"));
+  EXPECT_THAT(ask(kBody, "a2").body, HasSubstr("\"remaining\":98"));
+  EXPECT_EQ(ask(kBody, "").status, 400);
+  EXPECT_EQ(ask(kBody, std::string(256, 'k')).status, 400);
+}
+
+std::string member(const std::string& json, const std::string& name) {
+  const std::size_t at = json.find("\"" + name + "\":\"");
+  if (at == std::string::npos) return {};
+  const std::size_t begin = at + name.size() + 4;
+  return json.substr(begin, json.find('"', begin) - begin);
+}
+
+TEST(ServedJournal, ReservesAndSettles) {
+  ServedProcess weir(kPolicy, keep_journal);
+  ASSERT_TRUE(weir.ready()) << weir.err();
+  const std::string ask =
+      R"({"route":"export","descriptors":{"account":"acme"},"estimate":40,"expire_ms":60000)";
+  EXPECT_EQ(weir.http("POST", "/v1/reserve", ask + "}").status, 400) << "says no on_expiry";
+  EXPECT_THAT(weir.http("POST", "/v1/reserve", ask + R"(,"on_expiry":"never"})").body,
+              HasSubstr("full, last_heartbeat, zero"));
+  const auto reserved = weir.http("POST", "/v1/reserve", ask + R"(,"on_expiry":"full"})");
+  ASSERT_EQ(reserved.status, 200) << reserved.body;
+  EXPECT_THAT(reserved.body, HasSubstr("\"remaining\":60"));
+  const std::string id = member(reserved.body, "reservation");
+  ASSERT_EQ(id.size(), 32u);
+  const auto settle = [&](const std::string& units) {
+    return weir.http("POST", "/v1/settle",
+                     R"({"reservation":")" + id + R"(","units":)" + units + "}");
+  };
+  const auto beat =
+      weir.http("POST", "/v1/heartbeat", R"({"reservation":")" + id + R"(","units":7})");
+  EXPECT_EQ(beat.status, 200);
+  EXPECT_EQ(beat.body, "{\"expires_after_ms\":60000}\n");
+  const auto settled = settle("25");
+  EXPECT_EQ(settled.status, 200) << settled.body;
+  EXPECT_EQ(settled.body, "{\"reserved\":40,\"units\":25,\"overdraft\":0}\n");
+  EXPECT_EQ(settle("25").body,
+            "{\"reserved\":40,\"units\":25,\"overdraft\":0,\"repeated\":true}\n");
+  EXPECT_EQ(settle("26").status, 409);
+  EXPECT_EQ(weir.http("POST", "/v1/settle", R"({"reservation":"x","units":1})").status, 404);
+  EXPECT_THAT(weir.http("POST", "/v1/check", kBody).body, HasSubstr("\"remaining\":74"));
+  EXPECT_EQ(weir.http("GET", "/v1/settle").status, 405);
+}
+
+// What was answered with 200 is on the bill, once, whenever the server was killed.
+TEST(ServedJournal, BillsWhatItAcknowledgedHoweverOftenItIsKilled) {
+  const std::string folder = ::testing::TempDir() + "/weir_killed_" + std::to_string(::getpid());
+  std::filesystem::create_directories(folder);
+  std::uint64_t acknowledged = 0;
+  std::string policy = kPolicy;
+  policy.replace(policy.find("requests: 100"), 13, "requests: 1000000");
+  const auto life = [&](int round) {
+    ServedProcess weir(policy, [&](ServeOptions& options) {
+      options.journal_folder = folder + "/journal";
+      options.drain_delay = Nanos::zero();
+    });
+    ASSERT_TRUE(weir.ready()) << weir.err();
+    // A key is an answer that must be durable: settled reservations are.
+    std::thread killer([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(30 + 37 * (round % 5)));
+      weir.signal(SIGKILL);
+    });
+    TestClient client(weir.http());
+    for (;;) {
+      const auto reserved = client.ask(
+          "POST", "/v1/reserve",
+          R"({"route":"export","descriptors":{"account":"acme"},"estimate":5,"expire_ms":86400000,)"
+          R"("on_expiry":"zero"})");
+      if (!reserved || reserved->status != 200) break;
+      const auto settled = client.ask(
+          "POST", "/v1/settle",
+          R"({"reservation":")" + member(reserved->body, "reservation") + R"(","units":3})");
+      if (!settled || settled->status != 200) break;
+      acknowledged += 3;
+    }
+    killer.join();
+    EXPECT_EQ(weir.wait(), 128 + SIGKILL);
+  };
+  constexpr int kKills = 10;
+  for (int round = 0; round < kKills && !HasFatalFailure(); ++round) life(round);
+  std::uint64_t units = 0;
+  {
+    ServedProcess weir(policy, [&](ServeOptions& options) {
+      options.journal_folder = folder + "/journal";
+      options.drain_delay = Nanos::zero();
+    });
+    ASSERT_TRUE(weir.ready()) << weir.err();
+    ASSERT_TRUE(ServedProcess::within([&] {
+      return weir.admin("GET", "/readyz").body.find("\"unsettled\":0,") != std::string::npos;
+    }));
+    const auto ledger = ledger::look_into_ledger("sqlite:" + folder + "/journal/ledger.db");
+    ASSERT_TRUE(ledger) << ledger.error().message;
+    EXPECT_TRUE((*ledger)->verify());
+    ASSERT_TRUE((*ledger)->lines([&](const ledger::LedgerLine& line) {
+      units += line.units;
+      return true;
+    }));
+  }
+  EXPECT_GT(acknowledged, 0u);
+  EXPECT_GE(units, acknowledged);
+  EXPECT_LE(units, acknowledged + 3 * kKills)
+      << "at most the one a life that was cut in its answer";
+  std::filesystem::remove_all(folder);
 }
 
 TEST(ServedJournal, EndsWellWhereAllOfItIsRecorded) {
