@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 namespace {
 
-constexpr std::size_t kMostAltered = 2'000;  // inputs made of one, of either kind
+constexpr std::size_t kMostAltered = 500;  // inputs made of one, of either kind
 constexpr unsigned char kInstead[] = {0x00, 0x7f, 0xff, '"'};
 
 // What is under way, for whoever reads of a fault.
