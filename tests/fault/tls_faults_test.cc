@@ -210,7 +210,8 @@ TEST_F(GuardUnderSentinelsOverTls, FollowsAFailover) {
     (void)check(guard, "count", "v", late);
     return late.allowed_by_store == 1;
   })) << heard_.all();
-  EXPECT_FALSE(replica_->keys("weir:1:*/v").empty());
+  // A sentinel closes whatever is connected to a server that it promotes, this test too.
+  EXPECT_TRUE(eventually([&] { return !replica_->keys("weir:1:*/v").empty(); }));
   EXPECT_EQ(tally.broken, 0u) << tally.example;
 }
 
