@@ -16,7 +16,7 @@ Error not_here(std::string what) {
 }
 
 // Most charges that a log may hold on a shared store. A script reads what is over in one go, while
-// everybody else waits: of so many some 4 ms, well within a deadline.
+// everybody else waits: of so many some 6 ms, well within a deadline.
 constexpr std::uint32_t kMostLogged = 10'000;
 
 std::uint32_t most_of(const policy::Rule& rule) {

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -24,19 +24,15 @@ constexpr std::uint32_t kMost = 10'000;
 
 class LongLog : public ::testing::Test {
  protected:
-  // Microseconds that the server took for scripts so far.
-  std::int64_t busy_us() {
-    const std::string stats = server.text({"INFO", "commandstats"});
-    std::int64_t sum = 0;
-    for (const std::string name : {"cmdstat_eval:", "cmdstat_evalsha:"}) {
-      const std::size_t at = stats.find(name);
-      if (at == std::string::npos) continue;
-      const std::size_t from = stats.find("usec=", at) + 5;
-      std::int64_t us = 0;
-      std::from_chars(stats.data() + from, stats.data() + stats.size(), us);
-      sum += us;
+  // Microseconds of a processor that the server has used so far: what a machine does besides does
+  // not count.
+  std::int64_t used_us() {
+    const std::string info = server.text({"INFO", "cpu"});
+    double sum = 0;
+    for (const std::string name : {"used_cpu_user:", "used_cpu_sys:"}) {
+      sum += std::strtod(info.c_str() + info.find(name) + name.size(), nullptr);
     }
-    return sum;
+    return static_cast<std::int64_t>(sum * 1e6);
   }
   limit::Step ask(std::uint64_t cost, Instant at, Op op = Op::take, Instant receipt = {}) {
     Counter counter = rule.counter(cost);
@@ -48,25 +44,46 @@ class LongLog : public ::testing::Test {
     EXPECT_EQ(replies.size(), 1U);
     return replies.empty() ? limit::Step{} : replies[0].finding.step;
   }
-  // All but one of the log's units, each an entry of its own, within 10 ms; and one 5 s later.
-  void fill() {
-    for (std::uint32_t i = 0; i + 1 < kMost; ++i) ask(1, kStart + Nanos(1us) * i);
-    ask(1, kStart + 5s);
-    ASSERT_TRUE(allowed);
+  static std::string big_endian(std::uint64_t value, int bytes) {
+    std::string out;
+    for (int i = bytes - 1; i >= 0; --i) out += static_cast<char>(value >> (8 * i) & 0xff);
+    return out;
   }
-  // How long the server took for what `once` does, at its quickest of a few times: a machine that
-  // does something else meanwhile must not be taken for a slow script.
+  static std::string pair(Instant at) {
+    const auto ns = static_cast<std::uint64_t>(at.time_since_epoch().count());
+    return big_endian(ns / 1'000'000'000, 5) + big_endian(ns % 1'000'000'000, 4);
+  }
+  // All but one of the log's units, each an entry of its own, within 10 ms; and one 5 s later. By
+  // the bytes of docs/internals/redis-keys.md: told one by one they would take most of a minute.
+  void fill() {
+    ask(1, kStart);
+    ASSERT_TRUE(allowed);
+    const std::string key = server.keys().at(0);
+    const std::string head = server.text({"LINDEX", key, "0"});
+    ASSERT_EQ(head.size(), 25U);
+    server.execute(
+        {"LSET", key, "0", head.substr(0, 11) + pair(kStart + 5s) + big_endian(kMost, 5)});
+    std::vector<std::string> push{"RPUSH", key};
+    for (std::uint32_t i = 1; i + 1 < kMost; ++i) {
+      push.push_back(pair(kStart + Nanos(1us) * i) + big_endian(1, 4));
+    }
+    push.push_back(pair(kStart + 5s) + big_endian(1, 4));
+    EXPECT_EQ(server.text(push), std::to_string(kMost + 1));
+    ASSERT_EQ(ask(0, kStart + 5s).remaining, 0U);
+  }
+  // What the server needs for what `once` does, at the least of a few times.
   template <class Once>
-  std::int64_t quickest_us(Once once) {
-    std::int64_t best = INT64_MAX;
+  std::int64_t least_us(Once once) {
+    std::int64_t least = INT64_MAX;
     for (int i = 0; i < 3; ++i) {
       server.execute({"FLUSHALL"});
       fill();
-      const std::int64_t before = busy_us();
+      const std::int64_t before = used_us();
       once();
-      best = std::min(best, busy_us() - before);
+      least = std::min(least, used_us() - before);
     }
-    return best;
+    RecordProperty("microseconds", std::to_string(least));
+    return least;
   }
 
   RedisServer server;
@@ -81,7 +98,7 @@ class LongLog : public ::testing::Test {
 constexpr std::int64_t kDeadlineUs = 20'000;  // that of an ask, unless a policy says otherwise
 
 TEST_F(LongLog, DropsAllThatIsOverWithinADeadline) {
-  EXPECT_LT(quickest_us([&] {
+  EXPECT_LT(least_us([&] {
               const limit::Step step = ask(1, kStart + 11s);
               EXPECT_TRUE(allowed);
               EXPECT_EQ(step.remaining, kMost - 2) << "the youngest, and this one";
@@ -90,7 +107,7 @@ TEST_F(LongLog, DropsAllThatIsOverWithinADeadline) {
 }
 
 TEST_F(LongLog, SaysWhenAllOfItWillFitWithinADeadline) {
-  EXPECT_LT(quickest_us([&] {
+  EXPECT_LT(least_us([&] {
               const limit::Step step = ask(kMost, kStart + 6s);
               EXPECT_FALSE(allowed);
               EXPECT_EQ(Nanos(step.retry_after_ns), Nanos(9s));
@@ -99,7 +116,7 @@ TEST_F(LongLog, SaysWhenAllOfItWillFitWithinADeadline) {
 }
 
 TEST_F(LongLog, RefundsTheOldestWithinADeadline) {
-  EXPECT_LT(quickest_us([&] {
+  EXPECT_LT(least_us([&] {
               ask(1, kStart + 6s, Op::refund, kStart);
               EXPECT_EQ(ask(0, kStart + 6s).remaining, 1U);
             }),
@@ -107,7 +124,7 @@ TEST_F(LongLog, RefundsTheOldestWithinADeadline) {
 }
 
 TEST_F(LongLog, BringsBackWhatAClockThatWasSetBackHasLeftAheadWithinADeadline) {
-  EXPECT_LT(quickest_us([&] {
+  EXPECT_LT(least_us([&] {
               EXPECT_EQ(ask(1, kStart - 1h).outcome, limit::Outcome::limited);
               EXPECT_FALSE(allowed);
             }),
