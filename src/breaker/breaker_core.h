@@ -147,6 +147,7 @@ class BreakerCore final : public detail::BreakerGate {
   void follow_open_locked(MonoTime now);
   void follow_closed_locked(BreakerState state, MonoTime now);
   breaker::FleetPart::Local local_locked(MonoTime now);
+  std::uint64_t calls_so_far() const noexcept;
   void snapshot_fleet_locked(MonoTime now, BreakerSnapshot& shot) const;
   void change_locked(Gate gate, MonoTime now, BreakerEvent event);
   void take_rules_locked(const BreakerConfig& config) noexcept;
@@ -184,7 +185,7 @@ class BreakerCore final : public detail::BreakerGate {
   std::unique_ptr<breaker::FleetPart> fleet_;      // from the first share() on
   BreakerMode own_mode_ = BreakerMode::automatic;  // what it goes back to from a forced one
   std::uint64_t adopted_epoch_ = 0;  // not closed because the record of this epoch is not
-  std::uint64_t counted_ = 0;        // calls, when this process last had a vote
+  std::uint64_t counted_ = 0;        // calls, when the store took this process's last vote
 };
 
 }  // namespace weir

@@ -178,13 +178,15 @@ FleetPart::Local BreakerCore::local_locked(MonoTime now) {
   if (rules_.rates.load(std::memory_order_relaxed)) {
     local.enough_calls = tally_locked(now).calls >= config_.minimum_calls;
   } else {
-    using Counters = breaker::CallCounters;
-    const std::uint64_t calls = counters_.sum(Counters::ok) + counters_.sum(Counters::failed) +
-                                counters_.sum(Counters::slow);
-    local.enough_calls = calls > counted_;
-    counted_ = calls;
+    local.enough_calls = calls_so_far() > counted_;
   }
   return local;
+}
+
+std::uint64_t BreakerCore::calls_so_far() const noexcept {
+  using Counters = breaker::CallCounters;
+  return counters_.sum(Counters::ok) + counters_.sum(Counters::failed) +
+         counters_.sum(Counters::slow);
 }
 
 std::vector<FleetPart::Due> BreakerCore::fleet_due(bool store_up, MonoTime now) {
@@ -202,6 +204,10 @@ void BreakerCore::fleet_heard(const FleetPart::Ticket& ticket,
     std::lock_guard lock(mutex_);
     if (!fleet_) return;
     heard = fleet_->heard(ticket, reply, late, config_, now);
+    using Reply = store::redis::CircuitReply;
+    if (ticket.kind == store::redis::CircuitAction::Kind::vote && reply != nullptr &&
+        reply->outcome != Reply::Outcome::stale)
+      counted_ = calls_so_far();
     if (carrier_ != nullptr && heard.follow) follow_locked(now);
     if (heard.answered) caller = fleet_->take_waiting();
     if (heard.answered && !heard.granted && fleet_half_.load(std::memory_order_relaxed))

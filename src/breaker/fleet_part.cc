@@ -48,8 +48,8 @@ bool FleetPart::note(const std::optional<Record>& record, Instant store_now, Mon
   read_at_ = now;
   store_at_ = store_now;
   if (record) last_epoch_ = epoch_;
-  // Votes end with what they were about.
-  if (news) vote_at_ = now;
+  // Votes end with what they were about. Who opened by itself goes by its own clock meanwhile.
+  if (news && !tripped_at_) vote_at_ = now;
   return news;
 }
 
@@ -204,7 +204,7 @@ void FleetPart::add_vote(const BreakerConfig& config, const Local& local, MonoTi
       bad ? std::clamp(local.open_for, vote_lasts(config), kLongestVote) : vote_lasts(config);
   action.jitter_thousandths = draw_jitter(config);
   // Said again once half its time is over: with room, as the store must agree that it is.
-  vote_at_ = now + jittered(action.lasts * 3 / 5, 10, random_);
+  vote_again_ = now + jittered(action.lasts * 3 / 5, 10, random_);
   out.push_back({{Kind::vote, bad ? 1U : 0U}, action});
 }
 
@@ -213,6 +213,9 @@ FleetPart::Heard FleetPart::heard(const Ticket& ticket, const Reply* reply, bool
   Heard out;
   const bool stale = reply != nullptr && reply->outcome == Outcome::stale;
   if (reply != nullptr) ++told_;
+  // What came late is old; what stands is read again anyway.
+  out.follow = reply != nullptr && !late;
+  if (out.follow) note(reply->kept ? std::optional(reply->record) : std::nullopt, reply->now, now);
   switch (ticket.kind) {
     case Kind::force:
       if (force_ && force_->number == ticket.number) {
@@ -238,21 +241,28 @@ FleetPart::Heard FleetPart::heard(const Ticket& ticket, const Reply* reply, bool
     }
     case Kind::trip:
       trip_out_ = false;
-      // Another epoch: the fleet changed meanwhile, and what it changed to is seen first.
-      if (reply != nullptr && !stale) trip_.reset();
+      // Another epoch: the fleet changed meanwhile, and what it changed to is seen first; where it
+      // is open already, that is what was wanted.
+      if (reply != nullptr && (!stale || (record_ && record_->state == State::open))) trip_.reset();
       if (trip_ && trip_till_ && now >= *trip_till_) {
         trip_.reset();
         ++lost_;
       }
       break;
     case Kind::vote:
+      if (late) break;
       vote_out_ = false;
-      if (reply == nullptr)
-        vote_at_ = now + kTryAgain, lost_ += late ? 0 : 1;
-      else if (stale)
+      if (reply == nullptr) {
+        vote_at_ = now + kTryAgain;
+        ++lost_;
+      } else if (stale) {
         vote_at_ = now + jittered(kPace, 20, random_);
-      else if (ticket.number == 0)
-        well_again_ = false;
+      } else {
+        // It came to another mind meanwhile.
+        const bool said_bad = ticket.number != 0;
+        vote_at_ = said_bad == tripped_at_.has_value() ? vote_again_ : now;
+        if (!said_bad) well_again_ = false;
+      }
       break;
     case Kind::probe:
       heard_probe(reply, late, config, now, out);
@@ -260,9 +270,6 @@ FleetPart::Heard FleetPart::heard(const Ticket& ticket, const Reply* reply, bool
     case Kind::read:
       break;
   }
-  // What came late is old; what stands is read again anyway.
-  out.follow = reply != nullptr && !late;
-  if (out.follow) note(reply->kept ? std::optional(reply->record) : std::nullopt, reply->now, now);
   return out;
 }
 

@@ -147,6 +147,7 @@ class FleetPart {
   std::optional<MonoTime> tripped_at_;
   bool well_again_ = false;  // a bad vote may still count
   MonoTime vote_at_{};       // not before
+  MonoTime vote_again_{};    // once the one that is out was taken
   bool vote_out_ = false;
   std::optional<Nanos> trip_;  // the dependency said so, and asked for so long
   std::optional<MonoTime> trip_till_;

@@ -53,6 +53,24 @@ concurrency:
       << text;
 }
 
+TEST(ExplainSafeguards, SaysWhatAFleetShares) {
+  const auto policy = loaded(R"(
+breakers:
+  payments: {shared: true}
+concurrency:
+  reports: {limit: 10, shared: true, expect: {per_second: 200, p99: 40ms}}
+)");
+  ASSERT_TRUE(policy.model);
+  const std::string text = explain_text(*explain(*policy.model, {.workers = 3}));
+  EXPECT_NE(text.find("Shared by the fleet: of the workers that saw enough calls, 30 %"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("At most 10 under way at once, in the whole fleet."), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("its part of the limit, 3 or 4 of 10"), std::string::npos) << text;
+  EXPECT_NE(text.find("The limit of 10 holds that."), std::string::npos) << text;
+}
+
 TEST(ExplainSafeguards, AreFoundByNameAndSpokenOfInJson) {
   const auto policy = loaded("breakers: {payments: {}}\nconcurrency: {exports: {limit: 3}}\n");
   ASSERT_TRUE(policy.model);

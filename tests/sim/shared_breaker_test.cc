@@ -63,7 +63,7 @@ class Worker final : guard::StoreLine, store::redis::ClientEvents {
                 store::redis::KeySpace::make("weir", "weir").value(), wire_, clock_, *this),
         desk_(*this, store::redis::KeySpace::make("weir", "weir").value(), clock_, 20ms, seed,
               [this](MonoTime when) { wake_at(when); }),
-        breaker(Breaker::make("upstream", numbers(), {.clock = &clock_, .seed = seed}).value()) {
+        breaker(Breaker::make("upstream", numbers(), {.clock = &loop, .seed = seed}).value()) {
     client_.start();
     desk_.watch({breaker});
   }
@@ -126,34 +126,49 @@ class Fleet {
     loop.run_for(500ms);
   }
 
+  ~Fleet() {
+    // What is under way ends, while there is a clock.
+    ended_ = true;
+    for (auto& worker : workers) worker.reset();
+    loop.run_for(10s);
+  }
+
   // Each worker's callers ask fifty times a second.
   static constexpr Nanos kBetween = 20ms;
 
   void call(std::size_t i) {
+    if (ended_) return;
     loop.after(random.between(kBetween * 3 / 4, kBetween * 5 / 4), [this, i] { call(i); });
     Worker* const worker = workers[i].get();
     if (worker == nullptr) return;
     worker->breaker.admit_async([this, i, worker](Admission admission) {
       if (!admission || workers[i].get() != worker) return;
-      arrive(i, std::make_shared<Permit>(std::move(admission.permit())));
+      arrive(i, std::make_shared<Going>(worker->breaker, std::move(admission.permit())));
     });
   }
 
-  void arrive(std::size_t i, const std::shared_ptr<Permit>& permit) {
+  // A call under way. Its breaker lives as long.
+  struct Going {
+    Going(Breaker of, Permit with) : breaker(std::move(of)), permit(std::move(with)) {}
+    Breaker breaker;
+    Permit permit;
+  };
+
+  void arrive(std::size_t i, const std::shared_ptr<Going>& going) {
     ++calls;
-    if (permit->is_probe()) {
+    const bool probe = going->permit.is_probe();
+    if (probe) {
       ++probes;
       most_probes = std::max(most_probes, ++probes_out);
     }
     const bool fails = down || (bad_for && *bad_for == i);
     Nanos took = random.between(1ms, 10ms);
     // A call that hangs answers long after its round.
-    if (permit->is_probe() && random.percent(late_percent)) took = 3s;
-    const bool probe = permit->is_probe();
-    loop.after(took, [this, i, permit, fails, probe, of = workers[i].get()] {
+    if (probe && random.percent(late_percent)) took = 3s;
+    loop.after(took, [this, i, going, fails, probe, of = workers[i].get()] {
       if (probe) --probes_out;
-      if (workers[i].get() != of) return;  // it crashed with it
-      permit->report(fails ? Outcome::failure : Outcome::ok);
+      if (ended_ || workers[i].get() != of) return;  // it crashed with it
+      going->permit.report(fails ? Outcome::failure : Outcome::ok);
     });
     if (probe && random.percent(crash_percent)) crash(i);
   }
@@ -161,7 +176,7 @@ class Fleet {
   // Gone with everything that it held; another takes its place in a while.
   void crash(std::size_t i) {
     loop.after(0ns, [this, i] {
-      if (workers[i] == nullptr) return;
+      if (ended_ || workers[i] == nullptr) return;
       ++crashes;
       server.reset(workers[i]->link);
       workers[i].reset();
@@ -205,6 +220,9 @@ class Fleet {
   int probes_out = 0;
   int most_probes = 0;
   std::uint64_t crashes = 0;
+
+ private:
+  bool ended_ = false;
 };
 
 constexpr std::size_t kWorkers = 100;
