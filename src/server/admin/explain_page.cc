@@ -41,13 +41,18 @@ std::string_view read(const http::Request& request, Question& question) {
           *question.options.outage > ladder::kLongestOutage) {
         return "outage must be a length of time above 0 and at most 365d, with its unit: 11s, 2m.";
       }
+    } else if (name == "offered") {
+      const auto offered = ladder::parse_offered(value);
+      if (!offered) return "offered must be as in 30 clients at 200 per second.";
+      question.options.offered = *offered;
     } else if (name == "format") {
       if (value != "text" && value != "json") return "format must be text or json.";
       question.json = value == "json";
     } else {
-      return "A parameter is unknown; allowed: route, workers, outage, format.";
+      return "A parameter is unknown; allowed: route, workers, outage, offered, format.";
     }
   }
+  if (question.options.offered && !question.options.outage) return "offered goes with outage.";
   return {};
 }
 

@@ -281,7 +281,8 @@ TEST(Serve, AdminExplainsThePolicyInForce) {
             200);
   EXPECT_EQ(weir.admin("GET", "/explain?route=nowhere").status, 404);
   for (const char* bad :
-       {"?x=1", "?workers=0", "?workers=x", "?outage=11", "?format=xml", "?route=%"}) {
+       {"?x=1", "?workers=0", "?workers=x", "?outage=11", "?format=xml", "?route=%",
+        "?outage=11s&offered=many", "?offered=1+client+at+1+per+second"}) {
     EXPECT_EQ(weir.admin("GET", std::string("/explain") + bad).status, 400) << bad;
   }
 }

@@ -147,6 +147,18 @@ TEST(SharedStore, AnswersForClientsThatHaveGoneGoNowhere) {
   EXPECT_TRUE(gone) << weir.admin("GET", "/metrics").body;
 }
 
+TEST(SharedStore, AnOutageIsExplainedForWhoAsksAsOften) {
+  testing::RedisServer redis;
+  ServedProcess weir(policy(redis, "20ms"));
+  ASSERT_TRUE(weir.ready()) << weir.err();
+  const std::string outage = "/explain?outage=10s&format=json";
+  EXPECT_THAT(weir.admin("GET", outage).body, HasSubstr("\"offered\":null"));
+  const auto offered = weir.admin("GET", outage + "&offered=30+clients%20at%20200%20per%20second");
+  EXPECT_EQ(offered.status, 200);
+  EXPECT_THAT(offered.body, HasSubstr("\"offered\":"));
+  EXPECT_THAT(offered.body, ::testing::Not(HasSubstr("\"offered\":null")));
+}
+
 // Bytes that lie unread at sockets of a port, as the kernel tells.
 std::uint64_t unread(std::uint16_t port) {
   std::ifstream table("/proc/net/tcp");
