@@ -2,7 +2,8 @@
 by `weir drill --target` while that is away, silent or slow. A peer whose toolchain is not there is
 passed over, with a line. Prints a table of what each turned out to do.
 
-Names of peers after the options choose among: weir, envoy-ratelimit, node-ladder, node-defaults.
+Names of peers after the options choose among: weir, envoy-ratelimit, node-ladder, node-defaults,
+express, express-insured, flask-swallow, flask-fallback, django-cache.
 """
 import argparse
 import json
@@ -19,6 +20,9 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIMIT = 100
 SCENARIOS = ["down", "slow-50ms", "slow-5s", "blackhole", os.path.join(HERE, "long-hang.yaml")]
+FLEXIBLE = ["rate-limiter-flexible", "express", "ioredis"]
+FLASK = ["Flask-Limiter", "redis", "waitress"]
+DJANGO = ["django-ratelimit", "django-redis", "redis", "waitress"]
 POLICY = f"""domain: drill
 descriptors:
   - key: api_key
@@ -126,31 +130,54 @@ class Bench:
         port, envoy = self.envoy(rls)
         return port, f"envoyproxy/ratelimit {os.environ.get('RATELIMIT_VERSION', '?')}, {envoy}"
 
-    def node(self, conduct, store_port):
+    def port_of(self, child, log):
+        """The port that an app prints as its first line."""
+        until = time.monotonic() + 30
+        while time.monotonic() < until and child.poll() is None:
+            with open(os.path.join(self.folder, log)) as file:
+                line = file.readline()
+            if line.endswith("\n") and line.strip().isdigit():
+                return int(line)
+            time.sleep(0.05)
+        raise RuntimeError(f"{log} does not serve")
+
+    def node(self, file, conduct, store_port, packages):
         if not shutil.which("node"):
             raise Passed("node is not here")
         modules = os.environ.get("NODE_PEERS")
         if not modules:
-            raise Passed("ioredis is not here (NODE_PEERS=… names a folder where `npm install "
-                         "ioredis` was done)")
-        shutil.copy(os.path.join(HERE, "peers", "ladder.js"), os.path.join(modules, "ladder.mjs"))
-        log = f"node-{conduct}"
-        child = self.start(["node", os.path.join(modules, "ladder.mjs"), conduct, str(store_port),
-                            str(LIMIT)], log=log)
-        until = time.monotonic() + 20
-        while time.monotonic() < until:
-            with open(os.path.join(self.folder, log)) as file:
-                line = file.readline()
-            if line.endswith("\n"):
-                with open(os.path.join(modules, "node_modules", "ioredis", "package.json")) as file:
-                    ioredis = json.load(file)["version"]
-                return int(line), f"ioredis {ioredis}, node {first_line(['node', '--version'])}"
-            if child.poll() is not None:
-                break
-            time.sleep(0.05)
-        raise RuntimeError("node does not serve")
+            raise Passed(f"{', '.join(packages)} is not here (NODE_PEERS=… names a folder where `npm "
+                         "install` was done with bench/drill/peers/package.json)")
+        versions = []
+        for name in packages:
+            path = os.path.join(modules, "node_modules", name, "package.json")
+            if not os.path.exists(path):
+                raise Passed(f"{name} is not in {modules}")
+            with open(path) as about:
+                versions.append(f"{name} {json.load(about)['version']}")
+        app = os.path.join(modules, file.replace(".js", ".mjs"))
+        shutil.copy(os.path.join(HERE, "peers", file), app)
+        child = self.start(["node", app, conduct, str(store_port), str(LIMIT)], log=f"node-{conduct}")
+        port = self.port_of(child, f"node-{conduct}")
+        return port, f"{', '.join(versions)}, node {first_line(['node', '--version'])}"
 
-    def run(self, name):
+    def python(self, conduct, store_port, packages):
+        python = os.environ.get("PYTHON_PEERS")
+        if not python:
+            raise Passed(f"{', '.join(packages)} is not here (PYTHON_PEERS=… names a python that has "
+                         "bench/drill/peers/requirements.txt)")
+        versions = subprocess.run(
+            [python, "-c", "import importlib.metadata as m, sys\n"
+             "print(', '.join(f'{n} {m.version(n)}' for n in sys.argv[1:]))", *packages],
+            capture_output=True, text=True)
+        if versions.returncode != 0:
+            raise Passed(versions.stderr.strip().splitlines()[-1])
+        child = self.start([python, os.path.join(HERE, "peers", "python_app.py"), conduct,
+                            str(store_port), str(LIMIT)], log=conduct)
+        return self.port_of(child, conduct), versions.stdout.strip()
+
+    # One scenario, on a store and an app that have seen no other.
+    def run(self, name, scenario):
         redis, store = free_port(), free_port()
         self.start(["redis-server", "--port", str(redis), "--bind", "127.0.0.1", "--save", "",
                     "--appendonly", "no"], log="redis.log")
@@ -159,8 +186,13 @@ class Bench:
         drill = None
         try:
             starts = {"weir": self.weir, "envoy-ratelimit": self.envoy_ratelimit,
-                      "node-ladder": lambda port: self.node("ladder", port),
-                      "node-defaults": lambda port: self.node("defaults", port)}
+                      "node-ladder": lambda port: self.node("ladder.js", "ladder", port, ["ioredis"]),
+                      "node-defaults": lambda port: self.node("ladder.js", "defaults", port, ["ioredis"]),
+                      "express": lambda port: self.node("express.js", "express", port, FLEXIBLE),
+                      "express-insured": lambda port: self.node("express.js", "insured", port, FLEXIBLE),
+                      "flask-swallow": lambda port: self.python("flask-swallow", port, FLASK),
+                      "flask-fallback": lambda port: self.python("flask-fallback", port, FLASK),
+                      "django-cache": lambda port: self.python("django-cache", port, DJANGO)}
             relay = self.start([self.options.weir, "proxy", "--upstream", f"127.0.0.1:{redis}",
                                 "--listen", f"127.0.0.1:{store}", "--api", "127.0.0.1:0"],
                                log="first-proxy")
@@ -172,11 +204,11 @@ class Bench:
             words = [self.options.weir, "drill", "--target", f"http://127.0.0.1:{port}/",
                      "--proxy-store", f"127.0.0.1:{redis}", "--listen", f"127.0.0.1:{store}",
                      "--limit", f"{LIMIT} per minute", "--key", "header:X-API-Key", "--json",
-                     *self.options.scenarios.split(",")]
+                     scenario]
             drill = subprocess.run(words, capture_output=True, text=True, timeout=900)
             if drill.returncode not in (0, 1):
                 raise RuntimeError(drill.stderr.strip())
-            return version, [json.loads(line) for line in drill.stdout.splitlines()]
+            return version, json.loads(drill.stdout)
         finally:
             self.end()
 
@@ -187,33 +219,36 @@ def main():
     parser.add_argument("--scenarios", default=",".join(SCENARIOS))
     parser.add_argument("--json", action="store_true")
     parser.add_argument("peers", nargs="*",
-                        default=["weir", "envoy-ratelimit", "node-ladder", "node-defaults"])
+                        default=["weir", "envoy-ratelimit", "node-ladder", "node-defaults", "express",
+                                 "express-insured", "flask-swallow", "flask-fallback", "django-cache"])
     options = parser.parse_args()
     options.weir = os.path.abspath(options.weir)
     if not options.json:
         print(f"| peer | scenario | while it lasts | p50, p99 ms | afterwards |\n|---|---|---|---:|---|")
     for name in options.peers:
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                version, reports = Bench(options, folder).run(name)
-            except Passed as why:
-                print(f"passed over: {name}: {why}", file=sys.stderr)
-                continue
-        for report in reports:
-            if options.json:
-                print(json.dumps({"peer": name, "version": version, **report}))
-                continue
-            if report["phases"][0]["finding"].split(":")[0] != "limits":
-                print(f"{name}: {report['phases'][0]['finding']}", file=sys.stderr)
-            back = next((each["found"] for each in report["expectations"] if "as before" in each["text"]), "")
-            for phase in report["phases"]:
-                if phase["calm"]:
-                    continue
-                steady = next(each for each in phase["routes"][0]["clients"]
-                              if each["kind"] == "well-behaved")
-                print(f"| {name} ({version}) | {report['scenario']}, {phase['phase']} | "
-                      f"{phase['finding']} | {steady['p50_ms']:.0f}, {steady['p99_ms']:.0f} | {back} |",
-                      flush=True)
+        try:
+            for scenario in options.scenarios.split(","):
+                with tempfile.TemporaryDirectory() as folder:
+                    version, report = Bench(options, folder).run(name, scenario)
+                tell(options, name, version, report)
+        except Passed as why:
+            print(f"passed over: {name}: {why}", file=sys.stderr)
+
+
+def tell(options, name, version, report):
+    if options.json:
+        print(json.dumps({"peer": name, "version": version, **report}), flush=True)
+        return
+    if report["phases"][0]["finding"].split(":")[0] != "limits":
+        print(f"{name}: {report['phases'][0]['finding']}", file=sys.stderr)
+    back = next((each["found"] for each in report["expectations"] if "as before" in each["text"]), "")
+    for phase in report["phases"]:
+        if phase["calm"]:
+            continue
+        steady = next(each for each in phase["routes"][0]["clients"] if each["kind"] == "well-behaved")
+        print(f"| {name} ({version}) | {report['scenario']}, {phase['phase']} | "
+              f"{phase['finding']} | {steady['p50_ms']:.0f}, {steady['p99_ms']:.0f} | {back} |",
+              flush=True)
 
 
 main()
