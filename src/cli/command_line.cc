@@ -276,6 +276,12 @@ void CommandLine::add_drill() {
       ->type_name("TEXT")
       ->allow_extra_args(false);
   option("--body", drill.body, "Body of every call", "TEXT");
+  option("--tls-ca", drill.tls_ca,
+         "Of https: authorities (PEM) that its certificate may be of; this machine's else", "FILE");
+  option("--tls-server-name", drill.tls_server_name,
+         "Of https: what its certificate must be for; the address's host else", "NAME");
+  drill_verb->add_flag("--insecure", drill.insecure,
+                       "Of https: believe whoever answers, unchecked");
   option("--timeout", drill.timeout, "How long a call waits for its answer; 15s where not given",
          "TIME");
   option("--wait", drill.wait, "How long the app may take to be there; 30s where not given",
@@ -301,6 +307,10 @@ void CommandLine::add_proxy() {
       ->type_name("ADDR");
   proxy_verb->add_option("--config", proxy.config, "Proxies of a file, as /populate takes them")
       ->type_name("FILE");
+  proxy_verb
+      ->add_option("--scenario", proxy.scenario,
+                   "Do what this scenario of the drill says, from the start on: a name, or a file")
+      ->type_name("NAME");
 }
 
 void CommandLine::add_journal() {

@@ -175,8 +175,11 @@ ExitCode drill_target(Environment& environment, const DrillCommand& command) {
                                          std::move(options));
   if (!opened) {
     const bool wrong = opened.error().code == ErrorCode::invalid_argument;
-    return fail(environment, wrong ? ExitCode::usage : ExitCode::undecided,
-                "--proxy-store, --listen: " + opened.error().message);
+    return fail(environment, wrong ? ExitCode::usage : ExitCode::undecided, opened.error().message);
+  }
+  if (command.insecure) {
+    environment.err << "weir: WARNING: --insecure: nobody checks who answers at " << command.target
+                    << "; what it says, and the keys it is told, may go to anybody" << std::endl;
   }
   environment.err << "weir: the app's store must be " << (*opened)->listen() << ", which leads to "
                   << command.proxy_store << std::endl;

@@ -30,6 +30,9 @@ struct DrillCommand {
   std::string timeout;
   std::string wait;
   std::string expect;
+  std::string tls_ca;  // file
+  std::string tls_server_name;
+  bool insecure = false;
   bool list = false;
   bool json = false;
 };

@@ -104,6 +104,25 @@ Fault read_time(const char* name, const std::string& given, Nanos& to) {
   return std::nullopt;
 }
 
+Fault read_trust(const DrillCommand& command, drill::TargetOptions& options) {
+  for (const auto& [name, given] : {std::pair{"--tls-ca", !command.tls_ca.empty()},
+                                    {"--tls-server-name", !command.tls_server_name.empty()},
+                                    {"--insecure", command.insecure}}) {
+    if (given && !options.url.tls) {
+      return std::string(name) + " goes with an https address; --target is '" + command.target +
+             "'";
+    }
+  }
+  if (command.insecure && !command.tls_ca.empty()) {
+    return "--tls-ca says who is to be trusted, --insecure that nobody looks: it must be one of "
+           "them";
+  }
+  options.trust = {.server_name = command.tls_server_name,
+                   .ca_file = command.tls_ca,
+                   .unchecked = command.insecure};
+  return std::nullopt;
+}
+
 Fault read_expected(const std::string& word, drill::TargetOptions& options) {
   using drill::Conduct;
   if (word.empty()) return std::nullopt;
@@ -125,7 +144,7 @@ std::optional<std::string> read_target(const DrillCommand& command, drill::Targe
   for (auto fault :
        {read_limit(command.limit, options), read_key(command.key, options),
         read_keys(command.keys, options), read_request(command, options),
-        read_time("--timeout", command.timeout, options.patience),
+        read_trust(command, options), read_time("--timeout", command.timeout, options.patience),
         read_time("--wait", command.wait, options.wait), read_expected(command.expect, options)}) {
     if (fault) return fault;
   }
@@ -142,6 +161,9 @@ std::optional<std::string> mixed_up(const DrillCommand& command) {
       {"--method", !command.method.empty()},
       {"--header", !command.headers.empty()},
       {"--body", !command.body.empty()},
+      {"--tls-ca", !command.tls_ca.empty()},
+      {"--tls-server-name", !command.tls_server_name.empty()},
+      {"--insecure", command.insecure},
       {"--timeout", !command.timeout.empty()},
       {"--wait", !command.wait.empty()},
       {"--expect", !command.expect.empty()}};

@@ -13,6 +13,7 @@ struct ProxyCommand {
   std::string name;
   std::string api;  // host:port
   std::string config;
+  std::string scenario;  // the name of one that ships, or a file
 };
 
 // Serves until it is told to end.

@@ -2,13 +2,14 @@
 """A small API with a limit, as somebody might have written it: so many calls of each X-API-Key in a
 minute, counted in a Redis. What it does when the Redis does not answer is its first argument.
 
-    limited_app.py CONDUCT STORE_PORT LIMIT STORE_TIMEOUT
+    limited_app.py CONDUCT STORE_PORT LIMIT STORE_TIMEOUT [CERTIFICATE KEY]
 
 prints its port and serves until it is ended. CONDUCT: open, closed, as_limit, errors, hangs, alone
 (it looks in no store, though it writes there).
 """
 import http.server
 import socket
+import ssl
 import sys
 import threading
 import time
@@ -78,6 +79,18 @@ class Server(http.server.ThreadingHTTPServer):
         pass
 
 
-server = Server(("127.0.0.1", 0), Api)
+class TlsServer(Server):
+    def __init__(self, address, handler, certificate, key):
+        super().__init__(address, handler)
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(certificate, key)
+
+    # In the thread of the connection: whoever does not agree keeps no other waiting.
+    def finish_request(self, request, client_address):
+        with self.context.wrap_socket(request, server_side=True) as agreed:
+            super().finish_request(agreed, client_address)
+
+
+server = TlsServer(("127.0.0.1", 0), Api, *sys.argv[5:7]) if len(sys.argv) > 5 else Server(("127.0.0.1", 0), Api)
 print(server.server_address[1], flush=True)
 server.serve_forever()

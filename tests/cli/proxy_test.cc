@@ -32,6 +32,14 @@ class Proxy : public ::testing::Test {
       std::this_thread::sleep_for(5ms);
     }
   }
+  void await_output(const std::string& text) {
+    const auto until = std::chrono::steady_clock::now() + 20s;
+    while (child_->output().find(text) == std::string::npos) {
+      ASSERT_TRUE(child_->running()) << child_->output();
+      ASSERT_LT(std::chrono::steady_clock::now(), until) << child_->output();
+      std::this_thread::sleep_for(5ms);
+    }
+  }
   // What stands after the word and blanks, up to the next blank or end of line.
   std::string after(const std::string& word) const {
     const std::string text = child_->output();
@@ -109,6 +117,41 @@ TEST_F(Proxy, ReadsAFileAndEndsWhenItIsToldTo) {
   EXPECT_TRUE(child_->wait(20s));
 }
 
+TEST_F(Proxy, PlaysAScenarioOfTheDrillOut) {
+  testing::RedisServer redis;
+  folder_.write("day.yaml", R"(
+phases:
+  - {name: calm, for: 300ms}
+  - {name: silent, for: 300ms, store: blackhole}
+  - {name: gone, for: 1h, store: refuse, reset: true}
+)");
+  start({"--upstream", "127.0.0.1:" + std::to_string(redis.port()), "--scenario", "day.yaml"});
+  const std::string listen = after("  store");
+  const auto port = static_cast<std::uint16_t>(std::stoi(listen.substr(listen.rfind(':') + 1)));
+  await_output("day: gone, 3600 s");
+  EXPECT_THAT(child_->output(), HasSubstr("day: calm, 300 ms\nday: silent, 300 ms\nday: gone, "));
+  // It says so once it has done so.
+  EXPECT_THROW(testing::RedisConnection{port}, std::runtime_error);
+  EXPECT_EQ(redis.execute({"PING"}), "+PONG\r\n");
+}
+
+TEST_F(Proxy, AfterAScenarioPassesEverythingOn) {
+  testing::RedisServer redis;
+  folder_.write("blink.yaml", R"(
+phases:
+  - {name: calm, for: 100ms}
+  - {name: gone, for: 200ms, store: refuse, reset: true}
+)");
+  start({"--upstream", "127.0.0.1:" + std::to_string(redis.port()), "--name", "redis", "--scenario",
+         "blink.yaml"});
+  const std::string listen = after("  redis");
+  await_output("blink: over");
+  testing::RedisConnection client(
+      static_cast<std::uint16_t>(std::stoi(listen.substr(listen.rfind(':') + 1))));
+  EXPECT_EQ(client.execute({"PING"}), "+PONG\r\n");
+  EXPECT_TRUE(child_->running());
+}
+
 TEST_F(Proxy, SaysWhatItCannotDo) {
   const auto fails = [&](std::vector<std::string> words, int code) {
     words.insert(words.begin(), "proxy");
@@ -118,6 +161,14 @@ TEST_F(Proxy, SaysWhatItCannotDo) {
   };
   EXPECT_THAT(fails({"--listen", "127.0.0.1:0"}, 2), HasSubstr("--upstream is required"));
   EXPECT_THAT(fails({"--upstream", "here"}, 2), HasSubstr("'here' is no host:port"));
+  EXPECT_THAT(fails({"--upstream", "127.0.0.1:0"}, 2), HasSubstr("has port 0"));
+  EXPECT_THAT(fails({"--upstream", "127.0.0.1:16398", "--listen", "127.0.0.1:16398"}, 2),
+              HasSubstr("is the proxy itself"));
+  EXPECT_THAT(fails({"--scenario", "down"}, 2), HasSubstr("--upstream is required"));
+  EXPECT_THAT(fails({"--upstream", "127.0.0.1:9", "--scenario", "nowhere"}, 2),
+              HasSubstr("--scenario: nowhere: cannot be read"));
+  EXPECT_THAT(fails({"--upstream", "127.0.0.1:9", "--scenario", "one-of-three-shards"}, 2),
+              HasSubstr("changes the server itself"));
   EXPECT_THAT(fails({"--api", "0.0.0.0:0"}, 2), HasSubstr("no loopback address"));
   EXPECT_THAT(fails({"--config", "none.json"}, 2), HasSubstr("'none.json' cannot be read"));
   folder_.write("wrong.json", R"([{"name": "x"}])");

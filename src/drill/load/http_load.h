@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "weir/clock.h"
 #include "weir/result.h"
@@ -17,6 +19,8 @@ struct HttpOutcome {
     timed_out,  // no whole answer in time
     refused,    // nobody listens
     cut,        // the connection ended before the answer did
+    garbled,    // what came is no HTTP/1.1
+    untrusted,  // no TLS could be agreed on, or the certificate is not one to be trusted
   };
 
   std::uint64_t tag = 0;
@@ -26,6 +30,14 @@ struct HttpOutcome {
   End end = End::answered;
   int status = 0;         // 0: no answer
   std::string_view rung;  // what Weir-Rung says; empty: the store
+  std::string_view why;   // of what is garbled or untrusted, in words; while the outcome is told
+};
+
+// How the other side of a TLS connection is known.
+struct TlsTrust {
+  std::string server_name;  // what its certificate must be for; an IP address, too
+  std::string ca_file;      // PEM; empty: the authorities of this machine
+  bool unchecked = false;   // whoever answers is believed
 };
 
 // Makes calls to one HTTP/1.1 server, each on time whatever becomes of the others: nothing is
@@ -41,6 +53,7 @@ class HttpLoad {
     std::string address;  // host:port
     std::uint32_t connections = 64;
     Nanos patience{std::chrono::seconds(5)};  // for one answer; then its connection is cut
+    std::optional<TlsTrust> tls = {};         // absent: plain
   };
   // The next call, in the order of their times.
   struct Call {
@@ -59,7 +72,7 @@ class HttpLoad {
 
   // Runs in the calling thread until there are no more calls and every one has its outcome.
   //
-  // Errors:      invalid_argument, unavailable: the address.
+  // Errors:      invalid_argument, unavailable: the address; the authorities.
   Result<void> run(const Next& next, const OnOutcome& on_outcome);
 
  private:

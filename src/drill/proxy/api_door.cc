@@ -7,6 +7,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -96,6 +97,14 @@ class ApiDoor::Impl {
     accept();
     io_.run();
     return number;
+  }
+
+  void at(MonoTime when, std::function<void()> work) {
+    auto timer = std::make_shared<asio::steady_timer>(io_);
+    timer->expires_at(std::chrono::time_point_cast<asio::steady_timer::duration>(when));
+    timer->async_wait([timer, work = std::move(work)](const error_code& cancelled) {
+      if (!cancelled) work();
+    });
   }
 
   void stop() {
@@ -199,6 +208,9 @@ const std::string& ApiDoor::address() const noexcept {
 }
 int ApiDoor::run() {
   return impl_->run();
+}
+void ApiDoor::at(MonoTime when, std::function<void()> work) {
+  impl_->at(when, std::move(work));
 }
 void ApiDoor::stop() {
   impl_->stop();

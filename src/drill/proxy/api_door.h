@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "drill/proxy/proxy_api.h"
+#include "weir/clock.h"
 #include "weir/result.h"
 
 namespace weir::drill {
@@ -33,6 +35,10 @@ class ApiDoor {
   // Until stop(), or until one of SIGINT, SIGTERM and SIGHUP came: then its number.
   int run();
   void stop();
+  // Has `work` done in the thread of run(), then.
+  //
+  // Requires:    run() has not begun, or this is its thread.
+  void at(MonoTime when, std::function<void()> work);
 
  private:
   class Impl;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/udp.hpp>
 
 namespace weir::drill {
 
@@ -38,6 +39,31 @@ Result<tcp::endpoint> endpoint_of(const std::string& address) {
   const auto old = std::find_if(found.begin(), found.end(),
                                 [](const auto& each) { return each.endpoint().address().is_v4(); });
   return (old == found.end() ? *found.begin() : *old).endpoint();
+}
+
+Result<tcp::endpoint> target_of(const std::string& address) {
+  auto endpoint = endpoint_of(address);
+  if (endpoint && endpoint->port() == 0) {
+    return Error{ErrorCode::invalid_argument,
+                 "'" + address + "' has port 0, where nobody can be reached; allowed: 1 to 65535"};
+  }
+  return endpoint;
+}
+
+bool leads_to(const tcp::endpoint& target, const tcp::endpoint& listen) {
+  if (target.port() != listen.port()) return false;
+  if (target.address() == listen.address()) return true;
+  // Connecting to no address in particular means this machine.
+  if (target.address().is_unspecified()) return listen.address().is_loopback();
+  if (!listen.address().is_unspecified()) return false;
+  if (target.address().is_loopback()) return true;
+  // Only an address of this machine can be had here.
+  asio::io_context io;
+  asio::ip::udp::socket probe(io);
+  error_code error;
+  probe.open(target.address().is_v4() ? asio::ip::udp::v4() : asio::ip::udp::v6(), error);
+  if (!error) probe.bind({target.address(), 0}, error);
+  return !error;
 }
 
 std::string text_of(const tcp::endpoint& endpoint) {

@@ -16,6 +16,15 @@ namespace weir::drill {
 // Errors:      invalid_argument (it is no host:port); unavailable (the name has no address).
 Result<boost::asio::ip::tcp::endpoint> endpoint_of(const std::string& address);
 
+// Where something can be connected to.
+//
+// Errors:      as above; port 0 is none.
+Result<boost::asio::ip::tcp::endpoint> target_of(const std::string& address);
+
+// Whether who connects to `target` meets what listens at `listen` on this machine.
+bool leads_to(const boost::asio::ip::tcp::endpoint& target,
+              const boost::asio::ip::tcp::endpoint& listen);
+
 std::string text_of(const boost::asio::ip::tcp::endpoint& endpoint);
 
 }  // namespace weir::drill

@@ -1,8 +1,10 @@
 #include "drill/proxy/fault_proxy.h"
 
 #include <algorithm>
+#include <atomic>
 #include <future>
 #include <list>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -22,14 +24,23 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-class FaultProxy::Impl {
+namespace {
+
+// One thread with its event loop, and the connections that it serves.
+class ProxyLoop {
  public:
-  Impl(const tcp::endpoint& listen, const tcp::endpoint& target, std::uint64_t seed)
-      : listen_(listen), target_(target), acceptor_(io_), retry_(io_) {
+  ProxyLoop(const tcp::endpoint& target, std::uint64_t seed) : target_(target) {
     state_.random.seed(seed);
   }
+  ProxyLoop(const ProxyLoop&) = delete;
+  ProxyLoop& operator=(const ProxyLoop&) = delete;
+  ~ProxyLoop() { stop(); }
 
-  ~Impl() {
+  asio::io_context& io() noexcept { return io_; }
+  void start() {
+    thread_ = std::thread([this] { io_.run(); });
+  }
+  void stop() {
     if (!thread_.joinable()) return;
     asio::post(io_, [this] {
       for (const auto& relay : relays_) relay->reset();
@@ -38,65 +49,7 @@ class FaultProxy::Impl {
     thread_.join();
   }
 
-  Result<void> start() {
-    if (const error_code error = open_door(); error) {
-      return Error{ErrorCode::unavailable,
-                   "cannot listen on " + text_of(listen_) + ": " + error.message()};
-    }
-    listen_ = acceptor_.local_endpoint();
-    accept();
-    thread_ = std::thread([this] { io_.run(); });
-    return {};
-  }
-
-  std::uint16_t port() const noexcept { return listen_.port(); }
-
-  void set(const ProxyFaults& faults) {
-    in_thread([&] {
-      state_.faults = faults;
-      changed(false);
-    });
-  }
-
-  void set_toxics(const std::vector<Toxic>& toxics) {
-    in_thread([&] {
-      state_.toxics = toxics;
-      changed(true);
-    });
-  }
-
-  ProxyFaults faults() {
-    ProxyFaults faults;
-    in_thread([&] { faults = state_.faults; });
-    return faults;
-  }
-
-  void retarget(const tcp::endpoint& target) {
-    in_thread([&] { target_ = target; });
-  }
-
-  void reset_connections() {
-    in_thread([&] {
-      for (const auto& relay : relays_) relay->reset();
-      sweep();
-    });
-  }
-
-  Counts counts() {
-    Counts counts;
-    in_thread([&] {
-      sweep();
-      counts = {.connections = connections_,
-                .open = relays_.size(),
-                .request_bytes = state_.request_bytes,
-                .reply_bytes = state_.reply_bytes,
-                .lost_bytes = state_.lost_bytes,
-                .resets = state_.resets};
-    });
-    return counts;
-  }
-
- private:
+  // Has the work done in the loop's thread, and waits for it.
   template <class Work>
   void in_thread(Work work) {
     std::promise<void> done;
@@ -107,33 +60,165 @@ class FaultProxy::Impl {
     done.get_future().wait();
   }
 
+  // ---- From here on: in its thread alone.
+
+  ProxyState& state() noexcept { return state_; }
+  void retarget(const tcp::endpoint& target) { target_ = target; }
+  const tcp::endpoint& target() const noexcept { return target_; }
+
+  // `refused`: there are too many already.
+  void take(tcp::socket client, bool refused) {
+    auto relay = std::make_shared<Relay>(io_, std::move(client), state_);
+    if (refused) return relay->reset();
+    relays_.push_back(relay);
+    relay->start(target_);
+  }
   void changed(bool hasten) {
+    for (const auto& relay : std::vector(relays_.begin(), relays_.end())) relay->changed(hasten);
+  }
+  void reset_connections() {
+    for (const auto& relay : relays_) relay->reset();
+    sweep();
+  }
+  // Forgets those that are over.
+  std::size_t sweep() {
+    relays_.remove_if([](const std::shared_ptr<Relay>& relay) { return relay->over(); });
+    return relays_.size();
+  }
+
+ private:
+  tcp::endpoint target_;
+  ProxyState state_;
+  asio::io_context io_{1};
+  asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
+  std::list<std::shared_ptr<Relay>> relays_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+// Connections are accepted in the first loop's thread, and served by one loop after another.
+class FaultProxy::Impl {
+ public:
+  Impl(const tcp::endpoint& listen, const tcp::endpoint& target, const Options& options)
+      : listen_(listen) {
+    for (std::uint32_t i = 0; i < std::clamp(options.loops, 1U, kMostLoops); ++i) {
+      loops_.push_back(std::make_unique<ProxyLoop>(target, options.seed + i));
+    }
+    acceptor_.emplace(loops_.front()->io());
+    retry_.emplace(loops_.front()->io());
+  }
+
+  ~Impl() {
+    // Nobody hands connections over to a loop that has stopped.
+    loops_.front()->stop();
+    for (const auto& loop : loops_) loop->stop();
+    acceptor_.reset();
+    retry_.reset();
+  }
+
+  Result<void> start() {
+    if (const error_code error = open_door(); error) {
+      return Error{ErrorCode::unavailable,
+                   "cannot listen on " + text_of(listen_) + ": " + error.message()};
+    }
+    listen_ = acceptor_->local_endpoint();
+    accept();
+    for (const auto& loop : loops_) loop->start();
+    return {};
+  }
+
+  std::uint16_t port() const noexcept { return listen_.port(); }
+  const tcp::endpoint& listen() const noexcept { return listen_; }
+  tcp::endpoint target() {
+    tcp::endpoint target;
+    loops_.front()->in_thread([&] { target = loops_.front()->target(); });
+    return target;
+  }
+
+  void set(const ProxyFaults& faults) {
+    in_each([&](ProxyLoop& loop) {
+      loop.state().faults = faults;
+      changed(loop, false);
+    });
+  }
+
+  void set_toxics(const std::vector<Toxic>& toxics) {
+    in_each([&](ProxyLoop& loop) {
+      loop.state().toxics = toxics;
+      changed(loop, true);
+    });
+  }
+
+  ProxyFaults faults() {
+    ProxyFaults faults;
+    loops_.front()->in_thread([&] { faults = loops_.front()->state().faults; });
+    return faults;
+  }
+
+  void retarget(const tcp::endpoint& target) {
+    in_each([&](ProxyLoop& loop) { loop.retarget(target); });
+  }
+
+  void reset_connections() {
+    in_each([](ProxyLoop& loop) { loop.reset_connections(); });
+  }
+
+  Counts counts() {
+    Counts counts;
+    in_each([&](ProxyLoop& loop) {
+      const ProxyState& state = loop.state();
+      counts.open += loop.sweep();
+      counts.request_bytes += state.request_bytes;
+      counts.reply_bytes += state.reply_bytes;
+      counts.lost_bytes += state.lost_bytes;
+      counts.resets += state.resets;
+    });
+    counts.connections = connections_;
+    return counts;
+  }
+
+ private:
+  // In the thread of each loop, the first one first: what it has accepted by then is on its way to
+  // the others before this is.
+  template <class Work>
+  void in_each(Work work) {
+    for (const auto& loop : loops_) {
+      loop->in_thread([&] { work(*loop); });
+    }
+  }
+
+  void changed(ProxyLoop& loop, bool hasten) {
+    if (&loop == loops_.front().get()) look_at_door(loop.state());
+    loop.changed(hasten);
+  }
+
+  void look_at_door(const ProxyState& state) {
     const bool refuses =
-        state_.faults.door == ProxyFaults::Door::refuse ||
-        std::any_of(state_.toxics.begin(), state_.toxics.end(),
+        state.faults.door == ProxyFaults::Door::refuse ||
+        std::any_of(state.toxics.begin(), state.toxics.end(),
                     [](const Toxic& each) { return each.kind == Toxic::Kind::refuse; });
     if (refuses) {
       close_door();
-    } else if (!acceptor_.is_open()) {
+    } else if (!acceptor_->is_open()) {
       reopen_door();
     }
-    for (const auto& relay : std::vector(relays_.begin(), relays_.end())) relay->changed(hasten);
   }
 
   error_code open_door() {
     error_code error;
-    acceptor_.open(listen_.protocol(), error);
-    if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
-    if (!error) acceptor_.bind(listen_, error);
-    if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
+    acceptor_->open(listen_.protocol(), error);
+    if (!error) acceptor_->set_option(tcp::acceptor::reuse_address(true), error);
+    if (!error) acceptor_->bind(listen_, error);
+    if (!error) acceptor_->listen(asio::socket_base::max_listen_connections, error);
     if (error) close_door();
     return error;
   }
 
   void close_door() {
     error_code ignored;
-    retry_.cancel();
-    acceptor_.close(ignored);
+    retry_->cancel();
+    acceptor_->close(ignored);
   }
 
   // Somebody else may have the port for a moment.
@@ -142,52 +227,60 @@ class FaultProxy::Impl {
       accept();
       return;
     }
-    retry_.expires_after(std::chrono::milliseconds(5));
-    retry_.async_wait([this](const error_code& error) {
-      if (!error && !acceptor_.is_open()) reopen_door();
+    retry_->expires_after(std::chrono::milliseconds(5));
+    retry_->async_wait([this](const error_code& error) {
+      if (!error && !acceptor_->is_open()) reopen_door();
     });
   }
 
   void accept() {
-    acceptor_.async_accept([this](const error_code& error, tcp::socket client) {
-      if (error == asio::error::operation_aborted || !acceptor_.is_open()) return;
-      if (!error) take(std::move(client));
+    ProxyLoop& next = *loops_[connections_ % loops_.size()];
+    acceptor_->async_accept(next.io(), [this, &next](const error_code& error, tcp::socket client) {
+      if (error == asio::error::operation_aborted || !acceptor_->is_open()) return;
+      if (!error) take(next, std::move(client));
       accept();
     });
   }
 
-  void take(tcp::socket client) {
+  void take(ProxyLoop& loop, tcp::socket client) {
     ++connections_;
-    sweep();
-    auto relay = std::make_shared<Relay>(io_, std::move(client), state_);
-    if (relays_.size() >= kMaxOpen) return relay->reset();
-    relays_.push_back(relay);
-    relay->start(target_);
+    if (&loop == loops_.front().get()) return take_in_thread(loop, std::move(client));
+    asio::post(loop.io(), [this, &loop, client = std::move(client)]() mutable {
+      take_in_thread(loop, std::move(client));
+    });
   }
 
-  void sweep() {
-    relays_.remove_if([](const std::shared_ptr<Relay>& relay) { return relay->over(); });
+  // Each loop may have its part of the most.
+  void take_in_thread(ProxyLoop& loop, tcp::socket client) {
+    loop.take(std::move(client), loop.sweep() >= kMaxOpen / loops_.size());
   }
+
+  static constexpr std::uint32_t kMostLoops = 16;
 
   tcp::endpoint listen_;
-  tcp::endpoint target_;
-  ProxyState state_;
-  asio::io_context io_{1};
-  asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
-  tcp::acceptor acceptor_;
-  asio::steady_timer retry_;
-  std::list<std::shared_ptr<Relay>> relays_;
-  std::uint64_t connections_ = 0;
-  std::thread thread_;
+  std::vector<std::unique_ptr<ProxyLoop>> loops_;
+  std::optional<tcp::acceptor> acceptor_;    // of the first loop's thread
+  std::optional<asio::steady_timer> retry_;  // the same
+  std::atomic<std::uint64_t> connections_{0};
 };
+
+namespace {
+
+Error is_itself(const std::string& target) {
+  return {ErrorCode::invalid_argument,
+          "'" + target + "' is the proxy itself: what it passed on would come back to it"};
+}
+
+}  // namespace
 
 Result<std::unique_ptr<FaultProxy>> FaultProxy::start(const Options& options) {
   const auto listen = endpoint_of(options.listen);
   if (!listen) return listen.error();
-  const auto target = endpoint_of(options.target);
+  const auto target = target_of(options.target);
   if (!target) return target.error();
-  auto impl = std::make_unique<Impl>(*listen, *target, options.seed);
+  auto impl = std::make_unique<Impl>(*listen, *target, options);
   if (auto started = impl->start(); !started) return started.error();
+  if (drill::leads_to(*target, impl->listen())) return is_itself(options.target);
   return std::unique_ptr<FaultProxy>(new FaultProxy(std::move(impl)));
 }
 
@@ -195,6 +288,9 @@ FaultProxy::FaultProxy(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 FaultProxy::~FaultProxy() = default;
 std::uint16_t FaultProxy::port() const noexcept {
   return impl_->port();
+}
+bool FaultProxy::leads_to(const FaultProxy& other) const {
+  return drill::leads_to(impl_->target(), other.impl_->listen());
 }
 void FaultProxy::set(const ProxyFaults& faults) {
   impl_->set(faults);
@@ -206,8 +302,9 @@ ProxyFaults FaultProxy::faults() const {
   return impl_->faults();
 }
 Result<void> FaultProxy::retarget(const std::string& target) {
-  const auto endpoint = endpoint_of(target);
+  const auto endpoint = target_of(target);
   if (!endpoint) return endpoint.error();
+  if (drill::leads_to(*endpoint, impl_->listen())) return is_itself(target);
   impl_->retarget(*endpoint);
   return {};
 }

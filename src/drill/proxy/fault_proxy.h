@@ -16,8 +16,8 @@ namespace weir::drill {
 //
 // Guarantees:  bytes of one direction of one connection keep their order, and none is ever altered;
 //              at most kMaxHeld bytes of each are held, beyond which its sender is made to wait;
-//              a connection beyond kMaxOpen is reset at once.
-// Threads:     one of its own; members may be called from any other.
+//              a connection beyond kMaxOpen (its loop's part of it) is reset at once.
+// Threads:     its loops' own; members may be called from any other.
 class FaultProxy {
  public:
   static constexpr std::size_t kMaxHeld = 4U << 20;
@@ -27,6 +27,9 @@ class FaultProxy {
     std::string listen = "127.0.0.1:0";  // numeric; port 0 takes a free one
     std::string target;                  // host:port
     std::uint64_t seed = 1;              // of jitter and percent
+    // Threads that serve, each its connections in turn; 1 to 16. With one, all draws come in one
+    // order.
+    std::uint32_t loops = 1;
   };
   struct Counts {
     std::uint64_t connections = 0;  // accepted so far
@@ -37,14 +40,16 @@ class FaultProxy {
     std::uint64_t resets = 0;      // connections that this proxy cut off
   };
 
-  // Errors:      invalid_argument (an address); unavailable (it cannot be listened on, or the name
-  //              has no address).
+  // Errors:      invalid_argument (an address; a target that is this proxy itself); unavailable (it
+  //              cannot be listened on, or the name has no address).
   static Result<std::unique_ptr<FaultProxy>> start(const Options& options);
   ~FaultProxy();
   FaultProxy(const FaultProxy&) = delete;
   FaultProxy& operator=(const FaultProxy&) = delete;
 
   std::uint16_t port() const noexcept;
+  // Whether what it is to pass on goes to the other one, which may be itself.
+  bool leads_to(const FaultProxy& other) const;
 
   // Holds from the return of this call on, for connections that stand and for new ones.
   void set(const ProxyFaults& faults);
@@ -54,6 +59,8 @@ class FaultProxy {
 
   // Connections made from now on go there; those that stand stay where they are, as they do when a
   // name or a service address moves.
+  //
+  // Errors:      as start().
   Result<void> retarget(const std::string& target);
   // Cuts off every connection that stands.
   void reset_connections();

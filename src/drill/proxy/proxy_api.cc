@@ -119,7 +119,9 @@ Result<void> create_or_replace(ProxySet& proxies, const Json& object) {
 // `made` are the names of those that are there, up to the first that could not be.
 Result<void> populate_with(ProxySet& proxies, std::string_view body,
                            std::vector<std::string>& made) {
-  const Json list = Json::parse(body, nullptr, false);
+  const auto read = read_json(body);
+  if (!read) return read.error();
+  const Json& list = *read;
   if (!list.is_array()) {
     return Error{ErrorCode::invalid_argument, "bad request body: it is no JSON list of proxies"};
   }

@@ -172,5 +172,59 @@ TEST_F(ProxyApiTest, HasNoMoreProxiesAndToxicsThanItSays) {
   EXPECT_EQ(ask("POST", "/proxies/p0/toxics", R"({"type": "drop"})").status, 409u);
 }
 
+TEST_F(ProxyApiTest, AFieldThatStandsTwiceIsAFault) {
+  make("redis");
+  EXPECT_THAT(fault("/proxies", R"({"name": "a", "upstream": "127.0.0.1:9", "name": "b"})"),
+              HasSubstr("field 'name' stands there twice"));
+  EXPECT_THAT(fault("/proxies/redis/toxics",
+                    R"({"type": "latency", "attributes": {"latency": 1, "latency": 2}})"),
+              HasSubstr("field 'latency' stands there twice"));
+  EXPECT_THAT(fault("/populate", R"([{"name": "a", "name": "a", "upstream": "127.0.0.1:9"}])"),
+              HasSubstr("field 'name' stands there twice"));
+  EXPECT_EQ(proxies_.all().size(), 1U);
+  // The same word in two objects is none.
+  EXPECT_EQ(
+      ask("POST", "/populate",
+          R"([{"name": "a", "upstream": "127.0.0.1:9"}, {"name": "b", "upstream": "127.0.0.1:9"}])")
+          .status,
+      201u);
+}
+
+TEST_F(ProxyApiTest, AnUpstreamThatCannotBeOneIsAFault) {
+  EXPECT_THAT(fault("/proxies", R"({"name": "a", "upstream": "127.0.0.1:0"})"),
+              HasSubstr("has port 0"));
+  make("redis");
+  const std::string listen = told("GET", "/proxies/redis")["listen"];
+  EXPECT_THAT(fault("/proxies/redis", Json{{"upstream", listen}}.dump()),
+              HasSubstr("is the proxy itself"));
+  EXPECT_EQ(told("GET", "/proxies/redis")["upstream"], upstream_) << "it stays as it was";
+  EXPECT_EQ(told("GET", "/proxies/redis")["enabled"], true);
+
+  const std::string port = listen.substr(listen.rfind(':') + 1);
+  EXPECT_THAT(fault("/proxies/redis",
+                    Json{{"listen", "0.0.0.0:" + port}, {"upstream", "127.0.0.2:" + port}}.dump()),
+              HasSubstr("is the proxy itself"));
+  EXPECT_THAT(
+      fault("/proxies/redis",
+            Json{{"listen", "127.0.0.1:" + port}, {"upstream", "localhost:" + port}}.dump()),
+      HasSubstr("is the proxy itself"));
+}
+
+TEST_F(ProxyApiTest, ProxiesThatLeadToEachOtherAreAFault) {
+  make("a");
+  const std::string a = told("GET", "/proxies/a")["listen"];
+  const Json b = told("POST", "/proxies", Json{{"name", "b"}, {"upstream", a}}.dump());
+  const Json c = told("POST", "/proxies", Json{{"name", "c"}, {"upstream", b["listen"]}}.dump());
+  EXPECT_THAT(fault("/proxies/a", Json{{"upstream", c["listen"]}}.dump()),
+              HasSubstr("would come back to it through other proxies"));
+  EXPECT_EQ(told("GET", "/proxies/a")["upstream"], upstream_);
+
+  // One that is off leads nowhere, until it is to be on.
+  ask("POST", "/proxies/c", R"({"enabled": false})");
+  EXPECT_EQ(ask("POST", "/proxies/a", Json{{"upstream", c["listen"]}}.dump()).status, 200u);
+  EXPECT_THAT(fault("/proxies/c", R"({"enabled": true})"), HasSubstr("would come back to it"));
+  EXPECT_EQ(told("GET", "/proxies/c")["enabled"], false);
+}
+
 }  // namespace
 }  // namespace weir::drill

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <limits>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -155,10 +156,40 @@ Json to_json(const ProxySet::Entry& entry) {
           {"toxics", std::move(toxics)}};
 }
 
-Result<Json> read_object(std::string_view body) {
-  Json read = Json::parse(body, nullptr, false);
+Result<Json> read_json(std::string_view body) {
+  // Of a field that stands twice a reader of JSON takes the first or the last; which was meant
+  // nobody knows. A set for each object that is open.
+  std::vector<std::set<std::string, std::less<>>> open;
+  std::string twice;
+  const auto look = [&](int, Json::parse_event_t event, Json& parsed) {
+    switch (event) {
+      case Json::parse_event_t::object_start:
+        open.emplace_back();
+        break;
+      case Json::parse_event_t::object_end:
+        open.pop_back();
+        break;
+      case Json::parse_event_t::key:
+        if (!open.back().insert(parsed.get<std::string>()).second && twice.empty()) {
+          twice = parsed.get<std::string>();
+        }
+        break;
+      default:
+        break;
+    }
+    return true;
+  };
+  Json read = Json::parse(body, look, false);
   if (read.is_discarded()) return bad("it is no JSON");
-  if (!read.is_object()) return bad("it is no JSON object");
+  if (!twice.empty()) {
+    return bad("field '" + policy::shown(twice) + "' stands there twice; it must stand once");
+  }
+  return read;
+}
+
+Result<Json> read_object(std::string_view body) {
+  auto read = read_json(body);
+  if (read && !read->is_object()) return bad("it is no JSON object");
   return read;
 }
 

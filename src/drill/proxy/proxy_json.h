@@ -14,6 +14,9 @@ using Json = nlohmann::ordered_json;
 Json to_json(const Toxic& toxic);
 Json to_json(const ProxySet::Entry& entry);
 
+// Errors:      invalid_argument: it is no JSON, or a field stands twice in an object.
+Result<Json> read_json(std::string_view body);
+
 // Errors:      invalid_argument, naming the field and what is allowed.
 Result<Json> read_object(std::string_view body);
 

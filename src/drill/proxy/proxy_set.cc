@@ -1,6 +1,7 @@
 #include "drill/proxy/proxy_set.h"
 
 #include <algorithm>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -49,9 +50,31 @@ Result<ProxySet::Entry*> ProxySet::entry(std::string_view name) {
   return &found->second;
 }
 
-Result<void> ProxySet::start(Entry& entry) {
-  auto proxy = FaultProxy::start({.listen = entry.listen, .target = entry.upstream});
+// Whether what a proxy passes on comes back to it through others of these.
+bool ProxySet::comes_back(const FaultProxy& first) const {
+  const FaultProxy* at = &first;
+  for (std::size_t passed = 0; passed <= entries_.size(); ++passed) {
+    if (at->leads_to(first)) return true;
+    const auto next = std::find_if(entries_.begin(), entries_.end(), [at](const auto& each) {
+      return each.second.proxy && at->leads_to(*each.second.proxy);
+    });
+    if (next == entries_.end()) return false;
+    at = next->second.proxy.get();
+  }
+  return false;
+}
+
+Result<void> ProxySet::start(Entry& entry) const {
+  // On a busy machine a thread gets one share of it, whatever it has to do.
+  const std::uint32_t loops = std::clamp(std::thread::hardware_concurrency(), 1U, kMostLoops);
+  auto proxy =
+      FaultProxy::start({.listen = entry.listen, .target = entry.upstream, .loops = loops});
   if (!proxy) return std::move(proxy).error();
+  if (comes_back(**proxy)) {
+    return Error{ErrorCode::invalid_argument,
+                 "upstream is '" + entry.upstream +
+                     "': what it passed on would come back to it through other proxies"};
+  }
   entry.proxy = std::move(*proxy);
   entry.listen = host_of(entry.listen) + ":" + std::to_string(entry.proxy->port());
   entry.proxy->set_toxics(entry.toxics);

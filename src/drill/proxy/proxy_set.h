@@ -25,6 +25,7 @@ class ProxySet {
   static constexpr std::size_t kMostProxies = 128;
   static constexpr std::size_t kMostToxics = 64;
   static constexpr std::size_t kMostNameBytes = 128;
+  static constexpr std::uint32_t kMostLoops = 4;  // of one proxy
 
   struct Entry {
     std::string name;
@@ -58,7 +59,8 @@ class ProxySet {
 
  private:
   Result<Entry*> entry(std::string_view name);
-  static Result<void> start(Entry& entry);
+  Result<void> start(Entry& entry) const;
+  bool comes_back(const FaultProxy& first) const;
 
   std::map<std::string, Entry, std::less<>> entries_;
   std::uint64_t last_id_ = 0;

@@ -21,7 +21,7 @@
 
 namespace weir::drill {
 
-// What all connections of a proxy look at. The proxy's thread alone, but for the counts.
+// What all connections of a loop look at. Its thread alone, but for the counts.
 struct ProxyState {
   ProxyFaults faults;
   std::vector<Toxic> toxics;
@@ -41,7 +41,7 @@ struct ProxyState {
 
 // One connection through the proxy. Handlers hold it, so that it lives until both sides are done.
 //
-// Threads:     the proxy's alone.
+// Threads:     its loop's alone.
 class Relay : public std::enable_shared_from_this<Relay> {
  public:
   using Tcp = boost::asio::ip::tcp;
@@ -71,9 +71,10 @@ class Relay : public std::enable_shared_from_this<Relay> {
     Tcp::socket& to;
     const bool replies;
     WayFaults faults;
+    bool plain = true;  // the faults do nothing
     boost::asio::steady_timer timer;
     boost::asio::steady_timer end_timer;  // of a connection whose end is set
-    std::array<char, 16 * 1024> input;
+    std::array<char, 64 * 1024> input;
     std::deque<Piece> held;
     std::size_t held_bytes = 0;
     std::size_t sent_of_first = 0;
@@ -96,6 +97,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
   void hurry(Way& way);
   void read(Way& way);
   void on_read(Way& way, std::size_t size);
+  bool pass_on(Way& way, std::size_t size);
   bool strike(Way& way, std::string& bytes);
   std::size_t next_size(const Way& way);
   Nanos pause_after(const Way& way, std::size_t size) const;

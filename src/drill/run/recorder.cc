@@ -5,6 +5,8 @@
 #include <thread>
 #include <utility>
 
+#include "drill/run/playbook.h"
+
 namespace weir::drill {
 namespace {
 
@@ -15,50 +17,19 @@ void sleep_until(MonoTime at) {
       std::chrono::time_point_cast<std::chrono::steady_clock::duration>(at));
 }
 
-void flap(FaultProxy& proxy, const Phase& phase, const ProxyFaults& faults, MonoTime at,
-          MonoTime end) {
-  for (bool fault = false; (at += phase.flap) < end; fault = !fault) {
-    sleep_until(at);
-    proxy.set(fault ? faults : ProxyFaults{});
-    if (fault && phase.reset) proxy.reset_connections();
-  }
-}
-
-ProxyFaults faults_of(const Phase& phase, std::uint64_t usual_rate, const FaultProxy& proxy) {
-  ProxyFaults faults = phase.faults;
-  if (phase.capacity_percent) {
-    const std::uint64_t open = std::max<std::uint64_t>(proxy.counts().open, 1);
-    faults.reply_rate =
-        std::max<std::uint64_t>(usual_rate * *phase.capacity_percent / 100 / open, 1);
-  }
-  return faults;
-}
-
 // Does to the store what the scenario says, when it says so.
 Result<void> act_out(Stage& stage, const Scenario& scenario, MonoTime begin,
                      const OnPhase& on_phase, std::optional<MonoTime>& struck) {
-  MonoTime at = begin;
-  FaultProxy& proxy = stage.proxy();
-  const std::uint64_t bytes_before = proxy.counts().reply_bytes;
-  std::uint64_t usual_rate = 0;  // bytes of replies a second, of all connections
-  for (const Phase& phase : scenario.phases) {
-    sleep_until(at);
-    if (&phase - scenario.phases.data() == 1) {
-      usual_rate = (proxy.counts().reply_bytes - bytes_before) * 1'000 /
-                   static_cast<std::uint64_t>(scenario.phases[0].length / 1ms);
-    }
-    if (on_phase) on_phase(phase, at - begin, scenario.length());
-    const ProxyFaults faults = faults_of(phase, usual_rate, proxy);
-    proxy.set(faults);
-    if (phase.reset) proxy.reset_connections();
+  Playbook book(scenario);
+  for (const Playbook::Move& move : book.moves()) {
+    const Phase& phase = scenario.phases[move.phase];
+    sleep_until(begin + move.at);
+    if (move.begins && on_phase) on_phase(phase, move.at, scenario.length());
+    book.make(move, stage.proxy());
+    if (!move.begins) continue;
     if (auto acted = stage.act(phase); !acted) return acted;
     if (!struck && !phase.is_calm()) struck = Clock::real().mono();
-    const MonoTime end = at + phase.length;
-    if (phase.flap > Nanos::zero()) flap(proxy, phase, faults, at, end);
-    at = end;
   }
-  sleep_until(at);
-  proxy.set({});
   return {};
 }
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/hex.h"
+#include "drill/proxy/endpoint.h"
 #include "drill/run/call_plan.h"
-#include "drill/run/exchange.h"
 #include "drill/run/in_words.h"
 #include "drill/run/machine.h"
 #include "drill/run/recorder.h"
@@ -151,6 +151,9 @@ class TargetDrill::Impl {
     DrillReport report;
     report.scenario = scenario;
     report.subject = options_.url_text + ", " + options_.limit_text + " by " + options_.key.text;
+    if (options_.url.tls && options_.trust.unchecked) {
+      report.subject += "; NOBODY CHECKED WHO ANSWERED (--insecure)";
+    }
     report.machine = machine_in_words();
     report.began = time_in_words();
     report.routes = {options_.method + " " + options_.url.path};
@@ -160,10 +163,9 @@ class TargetDrill::Impl {
     Recorder recorder(report, plan, Recorder::Asked::stranger);
     const FaultProxy::Counts before = proxy_->counts();
     const double calls = pace.rate * std::chrono::duration<double>(options_.patience).count();
-    const HttpLoad::Options load{.address = options_.url.address,
-                                 .connections = static_cast<std::uint32_t>(std::clamp(
-                                     calls, 64.0, static_cast<double>(HttpLoad::kMostConnections))),
-                                 .patience = options_.patience};
+    HttpLoad::Options load = load_options();
+    load.connections = static_cast<std::uint32_t>(
+        std::clamp(calls, 64.0, static_cast<double>(HttpLoad::kMostConnections)));
     if (auto ran = recorder.run(stage_, load, on_phase); !ran) return ran.error();
     const Tally calm = steady_of(report.tallies[0][0]);
     if (calm.allowed * 100 < calm.calls * 60) {
@@ -186,15 +188,47 @@ class TargetDrill::Impl {
   const std::string& address() const noexcept { return proxy_address_; }
 
  private:
+  HttpLoad::Options load_options() const {
+    HttpLoad::Options load{.address = options_.url.address, .patience = options_.patience};
+    if (options_.url.tls) load.tls = options_.trust;
+    return load;
+  }
+
+  // Until the app is there. What waiting does not mend is said at once.
   Result<void> await_answer() {
     const MonoTime until = Clock::real().mono() + options_.wait;
     const std::string request = TargetCalls(options_, 0, run_ << 16U).request(~std::uint16_t{0});
-    do {
-      if (exchange(options_.url.address, request, "\r\n").starts_with("HTTP/1.")) return {};
+    HttpLoad::Options options = load_options();
+    options.connections = 1;
+    options.patience = std::min<Nanos>(options.patience, 2s);
+    for (;;) {
+      using End = HttpOutcome::End;
+      End end = End::cut;
+      std::string why;
+      bool asked = false;
+      const auto next = [&](HttpLoad::Call& call) {
+        call = {.due = Clock::real().mono(), .tag = 0, .request = request};
+        return !std::exchange(asked, true);
+      };
+      const auto on_outcome = [&](const HttpOutcome& outcome) {
+        end = outcome.end;
+        why = outcome.why;
+      };
+      if (auto ran = HttpLoad(options).run(next, on_outcome); !ran) return ran;
+      if (end == End::answered) return {};
+      if (end == End::garbled) return says(" speaks no HTTP/1.1: " + why + "; is it https?");
+      if (end == End::untrusted) {
+        return says(": " + why + "; look at --tls-ca and --tls-server-name, or at the port");
+      }
+      if (Clock::real().mono() >= until) {
+        return says(" did not answer within " + in_words(options_.wait));
+      }
       std::this_thread::sleep_for(100ms);
-    } while (Clock::real().mono() < until);
-    return Error{ErrorCode::unavailable,
-                 options_.url_text + " did not answer within " + in_words(options_.wait)};
+    }
+  }
+
+  Error says(const std::string& what) const {
+    return {ErrorCode::unavailable, options_.url_text + what};
   }
 
   PhaseSeen seen(const DrillReport& report, std::size_t i, const Tally& calm,
@@ -276,8 +310,15 @@ class TargetDrill::Impl {
 Result<std::unique_ptr<TargetDrill>> TargetDrill::open(const std::string& store,
                                                        const std::string& listen,
                                                        TargetOptions options) {
+  if (const auto api = target_of(options.url.address); !api) {
+    return Error{api.error().code,
+                 "--target is '" + options.url_text + "': " + api.error().message};
+  }
+  if (options.trust.server_name.empty()) options.trust.server_name = options.url.name;
   auto proxy = FaultProxy::start({.listen = listen, .target = store});
-  if (!proxy) return std::move(proxy).error();
+  if (!proxy) {
+    return Error{proxy.error().code, "--proxy-store, --listen: " + proxy.error().message};
+  }
   auto impl = std::make_unique<Impl>(std::move(*proxy), std::move(options));
   impl->called(impl->listen(listen.substr(0, listen.rfind(':'))));
   return std::unique_ptr<TargetDrill>(new TargetDrill(std::move(impl)));

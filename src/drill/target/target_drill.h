@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "drill/load/http_load.h"
 #include "drill/proxy/fault_proxy.h"
 #include "drill/run/drill.h"
 #include "drill/target/conduct.h"
@@ -18,6 +19,9 @@ namespace weir::drill {
 struct TargetOptions {
   TargetUrl url;
   std::string url_text;
+  // Of https: what the certificate must be for, where it is not the address's host; who signed it,
+  // where this machine does not know them; or that nobody looks.
+  TlsTrust trust;
   std::string method = "GET";
   std::vector<std::string> headers;  // "Name: value"
   std::string body;
@@ -38,7 +42,7 @@ class TargetDrill {
  public:
   // `store` is the store's own address; the API's is to be `listen`.
   //
-  // Errors:      invalid_argument, unavailable: the addresses.
+  // Errors:      invalid_argument, unavailable: the addresses, among them a name that has none.
   static Result<std::unique_ptr<TargetDrill>> open(const std::string& store,
                                                    const std::string& listen,
                                                    TargetOptions options);
@@ -51,8 +55,9 @@ class TargetDrill {
 
   // Waits for the API to answer, and runs the scenario.
   //
-  // Errors:      unavailable: the API does not answer, does not answer well while nothing is the
-  //              matter, or says nothing through the proxy; invalid_argument: the scenario.
+  // Errors:      unavailable: the API does not answer, is not to be trusted or speaks no HTTP (said
+  //              at once), does not answer well while nothing is the matter, or says nothing
+  //              through the proxy; invalid_argument: the scenario, the authorities.
   Result<DrillReport> run(const Scenario& scenario, const OnPhase& on_phase = {});
 
  private:

@@ -20,9 +20,22 @@ TEST(TargetUrl, IsTakenApart) {
   }
 }
 
+TEST(TargetUrl, TellsByWhichNameACertificateIsKnown) {
+  const auto named = parse_target_url("https://api.example/x").value();
+  EXPECT_TRUE(named.tls);
+  EXPECT_EQ(named.address, "api.example:443");
+  EXPECT_EQ(named.name, "api.example");
+  const auto numbered = parse_target_url("https://[::1]:8443").value();
+  EXPECT_EQ(numbered.address, "[::1]:8443");
+  EXPECT_EQ(numbered.host, "[::1]:8443");
+  EXPECT_EQ(numbered.name, "::1");
+  EXPECT_FALSE(parse_target_url("http://api")->tls);
+}
+
 TEST(TargetUrl, SaysWhatIsWrong) {
-  for (const char* text : {"", "api:80", "https://api/", "http://", "http:///x", "http://a b/",
-                           "http://u:p@api/", "http://a/\r\nX: y"}) {
+  for (const char* text : {"", "api:80", "https://", "http://a:0/", "http://a:65536/",
+                           "http://a:x/", "http://a:", "http://:80/", "http://", "http:///x",
+                           "http://a b/", "http://u:p@api/", "http://a/\r\nX: y"}) {
     const auto url = parse_target_url(text);
     ASSERT_FALSE(url) << text;
     EXPECT_EQ(url.error().code, ErrorCode::invalid_argument);
