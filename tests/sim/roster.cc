@@ -29,12 +29,12 @@ const FleetMember* record_of(const FleetReply& reply, std::string_view name) {
 
 void Roster::beat(std::string_view name, char what, const FleetReply& reply,
                   const std::vector<Holder>& holders) {
-  const MonoTime now = loop_.mono();
+  const Number now = ++number_;
   if (what == 'l') {
     if (reply.outcome == FleetReply::Outcome::left) names_.erase(std::string(name));
   } else if (const FleetMember* me = record_of(reply, name)) {
     Name& known = names_[std::string(name)];
-    known.beats.emplace_back(reply.now, now);
+    known.beats.push_back({reply.now, loop_.mono(), now});
     if (known.joined_epoch != me->joined_epoch) {
       // Whoever has a part goes on holding it where the list was lost.
       if (!(loss_ && known.before_loss)) known.joined = now;
@@ -48,7 +48,7 @@ void Roster::beat(std::string_view name, char what, const FleetReply& reply,
     const auto holder = std::find_if(holders.begin(), holders.end(),
                                      [&](const Holder& h) { return h.name == other; });
     const bool has_read_since =
-        holder != holders.end() && known.lapsed && read(*holder) > *known.lapsed;
+        holder != holders.end() && known.lapsed && read(*holder).number > *known.lapsed;
     if (!known.lapsed || has_read_since) known.lapsed = now;
   }
 }
@@ -58,25 +58,26 @@ void Roster::lost(const std::vector<Holder>& holders) {
   for (const Holder& holder : holders) {
     if (has_part(holder) && !left_out(holder, holders)) kept.push_back(holder.name);
   }
-  loss_ = loop_.mono();
+  loss_ = ++number_;
   for (auto& [name, known] : names_) {
     known.before_loss = std::find(kept.begin(), kept.end(), name) != kept.end();
     known.back.reset();
   }
 }
 
-MonoTime Roster::read(const Holder& holder) const {
+Roster::Beat Roster::read(const Holder& holder) const {
   const auto known = names_.find(holder.name);
-  if (known == names_.end() || !holder.view) return MonoTime{};
-  for (auto at = known->second.beats.rbegin(); at != known->second.beats.rend(); ++at) {
-    if (at->first == holder.view->read_at) return at->second;
-  }
-  return MonoTime{};
+  if (known == names_.end() || !holder.view) return {};
+  const std::vector<Beat>& beats = known->second.beats;
+  const auto found = std::find_if(beats.rbegin(), beats.rend(), [&](const Beat& beat) {
+    return beat.store_now == holder.view->read_at;
+  });
+  return found == beats.rend() ? Beat{} : *found;
 }
 
 bool Roster::forgotten(const Holder& holder) const {
   constexpr Nanos kCounts = MembershipKeeper::kLease + MembershipView::kSilentPart;
-  return loop_.mono() - read(holder) >= kCounts;
+  return loop_.mono() - read(holder).at >= kCounts;
 }
 
 bool Roster::left_out(const Holder& holder, const std::vector<Holder>& holders) const {
@@ -88,10 +89,11 @@ bool Roster::left_out(const Holder& holder, const std::vector<Holder>& holders) 
     const auto found = names_.find(other.name);
     if (found == names_.end()) continue;
     const Name& them = found->second;
-    const bool lapsed = them.lapsed && read(other) <= *them.lapsed;
-    if (lapsed && me->second.joined > read(other)) return true;
+    const Number seen = read(other).number;
+    const bool lapsed = them.lapsed && seen <= *them.lapsed;
+    if (lapsed && me->second.joined > seen) return true;
     if (loss_ && !me->second.before_loss && them.before_loss &&
-        (!them.back || read(holder) < *them.back || read(other) < *loss_)) {
+        (!them.back || read(holder).number < *them.back || seen < *loss_)) {
       return true;
     }
   }

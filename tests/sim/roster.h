@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/key_digest.h"
@@ -51,23 +50,31 @@ class Roster {
               const std::vector<Holder>& holders) const;
 
  private:
+  // What came after what: several beats may be of one instant.
+  using Number = std::uint64_t;
+  struct Beat {
+    Instant store_now;
+    MonoTime at;
+    Number number;
+  };
   struct Name {
-    std::vector<std::pair<Instant, MonoTime>> beats;  // by the store's clock, and when it was
+    std::vector<Beat> beats;
     std::uint64_t joined_epoch = 0;
-    MonoTime joined{};
-    std::optional<MonoTime> lapsed;  // found without a standing lease
-    bool before_loss = false;        // it had a part when the list was lost
-    std::optional<MonoTime> back;    // first beat after that
+    Number joined = 0;
+    std::optional<Number> lapsed;  // found without a standing lease
+    bool before_loss = false;      // it had a part when the list was lost
+    std::optional<Number> back;    // first beat after that
   };
 
-  // When the store made the view that a worker goes by.
-  MonoTime read(const Holder& holder) const;
+  // The beat whose answer is the view that a worker goes by.
+  Beat read(const Holder& holder) const;
   bool forgotten(const Holder& holder) const;
   bool left_out(const Holder& holder, const std::vector<Holder>& holders) const;
 
   testing::SimLoop& loop_;
   std::map<std::string, Name, std::less<>> names_;
-  std::optional<MonoTime> loss_;  // until everybody is back, and has been read to be
+  std::optional<Number> loss_;  // the latest
+  Number number_ = 0;
 };
 
 }  // namespace weir::sim
