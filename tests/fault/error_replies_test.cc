@@ -4,6 +4,7 @@
 
 #include "fault_rig.h"
 #include "store/redis/error_class.h"
+#include "store/redis/script.h"
 #include "testing/fake_redis.h"
 
 namespace weir::fault {
@@ -14,13 +15,11 @@ using store::redis::ErrorClass;
 using store::redis::ErrorRow;
 using testing::FakeRedis;
 
-bool runs_scripts(const std::string& command) {
-  return command == "EVALSHA" || command == "EVAL";
-}
-
-// Asks with one key and more: the self-test has three, and must pass for the connection to stand.
+// Other scripts must pass, for the connection to stand and its worker to have a part.
 bool is_ask(const std::vector<std::string>& command) {
-  return runs_scripts(command.front()) && command.size() > 2 && command[2] != "3";
+  using store::redis::kAskScript;
+  return command.size() > 2 && ((command[0] == "EVALSHA" && command[1] == kAskScript.sha) ||
+                                (command[0] == "EVAL" && command[1] == kAskScript.text));
 }
 
 void answer_asks_with(FakeRedis& fake, const std::string& bytes) {
