@@ -228,8 +228,12 @@ def main():
     for name in options.peers:
         try:
             for scenario in options.scenarios.split(","):
-                with tempfile.TemporaryDirectory() as folder:
-                    version, report = Bench(options, folder).run(name, scenario)
+                try:
+                    with tempfile.TemporaryDirectory() as folder:
+                        version, report = Bench(options, folder).run(name, scenario)
+                except RuntimeError as why:
+                    print(f"{name}, {scenario}: {str(why).splitlines()[-1]}", file=sys.stderr)
+                    continue
                 tell(options, name, version, report)
         except Passed as why:
             print(f"passed over: {name}: {why}", file=sys.stderr)
