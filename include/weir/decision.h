@@ -101,6 +101,10 @@ class [[nodiscard]] Decision {
   Reason reason = Reason::invalid_request;
   std::uint8_t profiles = 0;  // HeaderProfile bits of the policy
   std::string_view route;     // valid as long as the Guard
+  // Of a request that was wrong, what was. missing_value: the source it gives no value for ("ip"),
+  // of the rule that rules() then holds. invalid_request: a sentence. Else empty. Valid as long as
+  // the Guard.
+  std::string_view fault;
   std::uint64_t cost = 1;
   std::optional<Nanos>
       retry_after;  // limited: true, to the nanosecond; refused: a hint; absent: waiting is useless

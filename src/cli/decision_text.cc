@@ -59,6 +59,20 @@ std::string_view why(Reason reason) {
   return "";
 }
 
+// What is wrong with a request that was: the value it lacks and the rule that needs it, or its
+// fault; else the reason alone.
+void append_why(std::string& out, const Decision& decision) {
+  const bool lacks = decision.reason == Reason::missing_value && !decision.rules().empty();
+  if (decision.fault.empty() || (decision.reason == Reason::missing_value && !lacks)) {
+    out += why(decision.reason);
+  } else if (lacks) {
+    out.append("no value of ").append(decision.fault).append(" that can be counted, which ");
+    out.append(decision.rules().front().rule).append(" needs");
+  } else {
+    out += decision.fault;
+  }
+}
+
 void append_rule(std::string& out, const RuleReport& rule) {
   if (rule.remaining) {
     render::append_number(out, *rule.remaining);
@@ -89,9 +103,7 @@ std::string decision_text(const Decision& decision, bool colours) {
     append();
     between = next;
   };
-  if (const std::string_view reason = why(decision.reason); !reason.empty()) {
-    part([&] { out += reason; }, "; ");
-  }
+  if (!why(decision.reason).empty()) part([&] { append_why(out, decision); }, "; ");
   if (decision.rung != Rung::store && decision.reason != Reason::no_limit &&
       decision.verdict != Verdict::refused) {
     part([&] { out.append("decided by ").append(to_string(decision.rung)); }, "; ");
@@ -105,6 +117,7 @@ std::string decision_text(const Decision& decision, bool colours) {
         },
         "; ");
   }
+  if (decision.reason == Reason::missing_value) return out;  // it said the rule
   if (between == "; ") between = ": ";
   for (const RuleReport& rule : decision.rules()) {
     part([&] { append_rule(out, rule); }, ", ");

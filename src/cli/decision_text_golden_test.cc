@@ -41,6 +41,18 @@ TEST(DecisionText, NeedsNeitherRouteNorRules) {
             "allowed  api  no limit applies");
 }
 
+TEST(DecisionText, NamesWhatIsWrongWithARequest) {
+  Decision lacking = decision(Verdict::refused, Rung::policy, Reason::missing_value);
+  lacking.fault = "ip";
+  lacking.add({.rule = "3 per minute by ip", .limit = 3, .period = 60s, .fits = false});
+  EXPECT_EQ(decision_text(lacking, false),
+            "refused  api  no value of ip that can be counted, which 3 per minute by ip needs");
+  Decision malformed = decision(Verdict::refused, Rung::policy, Reason::invalid_request);
+  EXPECT_EQ(decision_text(malformed, false), "refused  api  outside the stated bounds");
+  malformed.fault = "the peer is no address";
+  EXPECT_EQ(decision_text(malformed, false), "refused  api  the peer is no address");
+}
+
 TEST(DecisionText, MeasuresWhatIsLeftAgainstTheBurst) {
   Decision d = decision(Verdict::allowed, Rung::store, Reason::within_limit);
   d.add({.rule = "r", .limit = 1000, .period = 60s, .burst = 100, .remaining = 99});

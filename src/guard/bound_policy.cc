@@ -19,7 +19,9 @@ BoundPolicy::BoundPolicy(Policy policy, std::uint64_t generation, NamePool& name
                      .metrics = metrics.route_slot(route.name),
                      .ceiling = route.ceiling ? ceilings.of(route.name) : nullptr};
     for (const policy::Rule& rule : route.rules) {
-      bound.rules.push_back({&rule, names.keep(rule.name), rule.shadow || route.shadow});
+      BoundRule& kept = bound.rules.emplace_back(
+          BoundRule{&rule, names.keep(rule.name), {}, rule.shadow || route.shadow});
+      for (const policy::Source& source : rule.by) kept.sources.push_back(names.keep(source.text));
       by_identity_[rule.identity].push_back(&rule);
     }
     routes_.push_back(std::move(bound));

@@ -23,7 +23,8 @@ namespace weir::guard {
 struct BoundRule {
   const policy::Rule* rule = nullptr;
   std::string_view name;
-  bool shadow = false;  // the rule's or its route's
+  std::vector<std::string_view> sources;  // of Rule::by, as callers give them; they outlive it, too
+  bool shadow = false;                    // the rule's or its route's
 };
 
 struct BoundRoute {

@@ -31,6 +31,18 @@ RuleReport report_of(std::string_view rule, const store::Counter& counter,
   return report;
 }
 
+RuleReport unasked(const BoundRule& bound) {
+  const limit::Numbers& numbers = bound.rule->numbers;
+  RuleReport report;
+  report.rule = bound.name;
+  report.limit = numbers.limit;
+  report.period = Nanos(numbers.period_ns);
+  report.burst = numbers.burst;
+  report.fits = false;
+  report.charge.identity = bound.rule->identity;
+  return report;
+}
+
 void deny(Decision& decision, const RuleReport& report) noexcept {
   const bool first = decision.verdict == Verdict::allowed;
   const bool useless = !first && (decision.reason == Reason::blocked ||

@@ -13,6 +13,10 @@ namespace weir::guard {
 RuleReport report_of(std::string_view rule, const store::Counter& counter,
                      const store::Finding& finding);
 
+// The report of a rule that no store was asked about: its numbers, and that it does not let the
+// request through.
+RuleReport unasked(const BoundRule& bound);
+
 // Says of a decision that one of its rules denies it: why, and how long to wait; `blocked` where
 // the limit is 0. Comes for each denying rule; the worst of them is what the decision says.
 void deny(Decision& decision, const RuleReport& report) noexcept;

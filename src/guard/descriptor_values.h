@@ -21,6 +21,13 @@ class DescriptorValues final : public Values {
     }
     return {};
   }
+  std::string_view fault() const noexcept override {
+    if (descriptors_.size() > kMaxDescriptors) return "there are more than 64 values";
+    for (const Descriptor& d : descriptors_) {
+      if (d.value.size() > kMaxValueBytes) return "a value is above 1 MiB";
+    }
+    return {};
+  }
 
  private:
   std::span<const Descriptor> descriptors_;

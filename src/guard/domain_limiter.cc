@@ -209,7 +209,9 @@ class SharedDomainAsk final : public SharedAsk {
 
 void refuse_unreadable(Guard::Impl& impl, const RateLimitAsk& ask, const BoundDomain& domain,
                        RateLimitAnswer& answer) {
-  answer.decision = impl.refuse_invalid(domain.name, ask.hits, domain.metrics);
+  answer.decision =
+      impl.refuse_invalid("a value is above 1 MiB, or there are more than 64 different counters",
+                          domain.name, ask.hits, domain.metrics);
   answer.statuses.assign(ask.descriptors.size(), {.over = true});
 }
 

@@ -566,7 +566,10 @@ TEST_F(DomainLimiterTest, AsManyCountersAsAStoreTakes) {
     return world.ask(asked);
   };
   EXPECT_TRUE(ask(many(64)).decision.allowed());
-  EXPECT_EQ(ask(many(65)).decision.reason, Reason::invalid_request);
+  const auto refused = ask(many(65));
+  EXPECT_EQ(refused.decision.reason, Reason::invalid_request);
+  EXPECT_EQ(refused.decision.fault,
+            "a value is above 1 MiB, or there are more than 64 different counters");
   // Equal ones are one counter.
   EXPECT_FALSE(ask(std::vector<std::string>(65, "x")).decision.allowed());
 }

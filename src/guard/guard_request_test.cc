@@ -61,8 +61,18 @@ TEST_F(GuardRequestTest, RefusesWhatNoRouteMatchesAsThePolicySays) {
 }
 
 TEST_F(GuardRequestTest, RefusesWhatIsMalformed) {
-  EXPECT_EQ(ask("POST", "/%zz").reason, Reason::invalid_request);
-  EXPECT_EQ(ask("POST", "/login", {}, "nobody").reason, Reason::invalid_request);
+  const auto fault = [](const Decision& decision) {
+    EXPECT_EQ(decision.reason, Reason::invalid_request);
+    EXPECT_EQ(decision.http_status(), 400);
+    return decision.fault;
+  };
+  EXPECT_EQ(fault(ask("G T", "/login")), "the method is no token of at most 32 bytes");
+  EXPECT_EQ(fault(ask("POST", "/%zz")), "the target holds no path that can be matched");
+  EXPECT_EQ(fault(ask("POST", "api")), "the target holds no path that can be matched");
+  EXPECT_EQ(fault(ask("POST", "/login", {{"Host", "a"}, {"Host", "b"}})),
+            "there are different Hosts, or one that is no host");
+  EXPECT_EQ(fault(ask("POST", "/login", {}, "nobody")), "the peer is no address");
+  EXPECT_EQ(fault(ask("POST", "/login", {{"", "x"}})), "a header has no name");
 }
 
 // A client that changes its X-Forwarded-For gets no fresh counter, be it read from the left or
@@ -85,7 +95,9 @@ TEST_F(GuardRequestTest, CountsHeadersInAnyCase) {
 }
 
 TEST_F(GuardRequestTest, RefusesAStrictRuleWithoutItsValue) {
-  EXPECT_EQ(ask("GET", "/session").reason, Reason::missing_value);
+  const Decision lacking = ask("GET", "/session");
+  EXPECT_EQ(lacking.reason, Reason::missing_value);
+  EXPECT_EQ(lacking.fault, "cookie:sid");
   EXPECT_EQ(ask("GET", "/session", {{"Cookie", "sid=a; sid=b"}}).reason, Reason::missing_value);
   EXPECT_TRUE(ask("GET", "/session", {{"Cookie", "sid=a"}}).allowed());
 }
@@ -94,6 +106,7 @@ TEST_F(GuardRequestTest, RefusesValuesThatCannotBeToldInFull) {
   const std::string large(12'000, 'x');
   const Decision decision = ask("GET", "/key/a", {{"X-API-Key", large}, {"X-API-Key", large}});
   EXPECT_EQ(decision.reason, Reason::invalid_request);
+  EXPECT_EQ(decision.fault, "the values that the route counts by are together above 16 KiB");
   EXPECT_TRUE(ask("GET", "/key/a", {{"X-API-Key", large}}).allowed());
 }
 

@@ -161,6 +161,55 @@ TEST_F(GuardTest, AbsentIsACounterOfItsOwnAndStrictRefusesIt) {
   EXPECT_EQ(d.http_status(), 400);
 }
 
+// Of a route with two limits it said "a limit needs a value", and nobody knew which.
+TEST_F(GuardTest, AMissingValueIsNamedWithTheRuleThatNeedsIt) {
+  Guard guard = open(R"(
+inputs: [user]
+routes:
+  api:
+    limits:
+      - 100 per hour by user
+      - {requests: 3, per: minute, by: [user, 'header:X-Key'], strict: true}
+    protects: capacity
+)");
+  const auto expect_named = [](const Decision& d) {
+    EXPECT_EQ(d.reason, Reason::missing_value);
+    EXPECT_EQ(d.fault, "header:X-Key");
+    ASSERT_EQ(d.rules().size(), 1U);
+    EXPECT_EQ(d.rules()[0].rule, "3 per minute by user, header:X-Key");
+    EXPECT_EQ(d.rules()[0].limit, 3U);
+    EXPECT_FALSE(d.rules()[0].fits);
+    EXPECT_FALSE(d.rules()[0].remaining);
+  };
+  const Decision d = guard.check("api", {{"user", "ann"}});
+  expect_named(d);
+  guard.check_async("api", {{"user", "ann"}}, {}, expect_named);
+  EXPECT_NE(d.json().find(R"("reason":"missing_value","route":"api","lacks":"header:X-Key")"),
+            std::string::npos)
+      << d.json();
+  ASSERT_TRUE(guard.refund(d).has_value()) << "nothing was charged";
+  const auto reset = guard.reset("api", {{"user", "ann"}});
+  ASSERT_FALSE(reset);
+  EXPECT_EQ(reset.error().message,
+            "reset: '3 per minute by user, header:X-Key' of route 'api' needs a value of "
+            "header:X-Key");
+  EXPECT_EQ(guard.peek("api", {{"user", "ann"}, {"header:X-Key", "k"}}).rules()[0].remaining, 100U);
+}
+
+TEST_F(GuardTest, WhatIsWrongOutlivesTheReloadOfItsPolicy) {
+  const std::string strict =
+      "inputs: [user]\nroutes: {api: {limits: [{requests: 3, per: minute, by: user, strict: "
+      "true}], protects: capacity}}\n";
+  Guard guard = open(strict);
+  const Decision d = guard.check("api", {});
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(guard.reload(
+        Policy::parse("routes: {api: {limits: [5 per day], protects: capacity}}\n").value()));
+  }
+  EXPECT_EQ(d.fault, "user");
+  EXPECT_EQ(d.rules()[0].rule, "3 per minute by user");
+}
+
 // A client that can bring text where the address should be must not have a counter of its own by
 // each spelling.
 TEST_F(GuardTest, AnIpThatIsNoAddressIsAbsent) {
@@ -176,6 +225,21 @@ TEST_F(GuardTest, AnIpThatIsNoAddressIsAbsent) {
       "capacity}}\n");
   EXPECT_EQ(strict.check("api", {{"ip", "localhost"}}).reason, Reason::missing_value);
   EXPECT_TRUE(strict.check("api", {{"ip", "[2001:db8::1]:80"}}).allowed());
+}
+
+TEST_F(GuardTest, MoreThanOneCallMayBringIsRefusedAndSaid) {
+  Guard guard = open();
+  std::vector<Descriptor> values(kMaxDescriptors, {"other", "x"});
+  values.front() = {"user", "u"};
+  EXPECT_TRUE(guard.check("window", values).allowed());
+  values.push_back({"other", "x"});
+  EXPECT_EQ(guard.check("window", values).fault, "there are more than 64 values");
+  const std::string most(kMaxValueBytes, 'x');
+  EXPECT_TRUE(guard.check("window", {{"user", most}}).allowed());
+  const Decision refused = guard.check("window", {{"user", most + "x"}});
+  EXPECT_EQ(refused.reason, Reason::invalid_request);
+  EXPECT_EQ(refused.fault, "a value is above 1 MiB");
+  EXPECT_FALSE(guard.reset("window", {{"user", most + "x"}}));
 }
 
 TEST_F(GuardTest, AnOverrideOfZeroBlocksThatValueAlone) {

@@ -31,7 +31,10 @@ class RequestValues final : public guard::Values {
   std::string_view value(const policy::Source& source) const noexcept override {
     return view_.value(source);
   }
-  bool complete() const noexcept override { return !view_.overflowed(); }
+  std::string_view fault() const noexcept override {
+    if (!view_.overflowed()) return {};
+    return "the values that the route counts by are together above 16 KiB";
+  }
 
  private:
   policy::HttpView& view_;
@@ -179,8 +182,9 @@ Decision Guard::Impl::check_request(const HttpRequest& request, CheckOptions opt
   PolicyRef policy = current_.read();
   const policy::Model& model = policy->model();
   policy::HttpView view;
-  if (view.take(request, model) != policy::HttpView::State::ready) {
-    return refuse_invalid({}, options.cost, render::Metrics::kNoRoute);
+  if (const policy::HttpView::State state = view.take(request, model);
+      state != policy::HttpView::State::ready) {
+    return refuse_invalid(policy::to_string(state), {}, options.cost, render::Metrics::kNoRoute);
   }
   const auto found = model.matcher->by_request(view.method(), view.host(), view.path());
   if (found) {
@@ -219,9 +223,10 @@ Decision Guard::Impl::decide_unmatched(std::uint64_t cost) noexcept {
   return decision;
 }
 
-Decision Guard::Impl::refuse_invalid(std::string_view route, std::uint64_t cost,
-                                     render::Metrics::RouteSlot slot) noexcept {
+Decision Guard::Impl::refuse_invalid(std::string_view fault, std::string_view route,
+                                     std::uint64_t cost, render::Metrics::RouteSlot slot) noexcept {
   Decision decision = refused(Reason::invalid_request, route, cost);
+  decision.fault = fault;
   tell(decision, slot);
   return decision;
 }
@@ -252,9 +257,12 @@ bool Guard::Impl::needs_asking(guard::Plan::Outcome outcome, const guard::Plan& 
   switch (outcome) {
     case guard::Plan::Outcome::missing_value:
       decision.reason = Reason::missing_value;
+      decision.fault = plan.lacking;
+      decision.add(guard::unasked(*plan.strict));
       return false;
     case guard::Plan::Outcome::unreadable:
       decision.reason = Reason::invalid_request;
+      decision.fault = plan.fault;
       return false;
     case guard::Plan::Outcome::nothing_applies:
       decision.verdict = Verdict::allowed;
@@ -399,8 +407,11 @@ Result<void> Guard::Impl::reset(std::string_view name, const guard::Values& valu
   const guard::Plan::Outcome outcome = plan.make(*route, *policy, values, 0, hasher_, digester_);
   if (outcome == guard::Plan::Outcome::missing_value) {
     return Error{ErrorCode::invalid_argument,
-                 "reset: a strict rule of route '" + std::string(name) + "' lacks a value"};
+                 "reset: '" + std::string(plan.strict->name) + "' of route '" + std::string(name) +
+                     "' needs a value of " + std::string(plan.lacking)};
   }
+  if (outcome == guard::Plan::Outcome::unreadable)
+    return Error{ErrorCode::invalid_argument, "reset: " + std::string(plan.fault)};
   for (std::size_t i = 0; i < plan.count; ++i) plan.counters[i].op = store::Op::reset;
   switch (plan.count > 0 ? carry_out(plan.asked()) : Carried::yes) {
     case Carried::yes:

@@ -61,7 +61,8 @@ class Guard::Impl {
   // What a request is answered that no route is for: as `unmatched` says, and counted.
   Decision decide_unmatched(std::uint64_t cost) noexcept;
   // What a request is answered that no reading of would be safe; counted under its route.
-  Decision refuse_invalid(std::string_view route, std::uint64_t cost,
+  // `fault` says what is wrong with it, and is kept as it is: a literal.
+  Decision refuse_invalid(std::string_view fault, std::string_view route, std::uint64_t cost,
                           render::Metrics::RouteSlot slot) noexcept;
   // Counts a decision that was made outside, and tells the observer; comes once for each.
   void told(const Decision& decision, render::Metrics::RouteSlot slot,

@@ -82,19 +82,24 @@ Plan::Outcome Plan::make(const BoundRoute& to, const BoundPolicy& policy, const 
   marks = 0;
   used_ = 0;
   const CountedValues found(*to.route, policy.model(), values);
-  if (!values.complete()) return Outcome::unreadable;
+  fault = values.fault();
+  if (!fault.empty()) return Outcome::unreadable;
   for (const BoundRule& bound : to.rules) {
     const policy::Rule& rule = *bound.rule;
     policy::KeyWriter key(keys_.data() + used_, rule.identity);
     bool exempt = false;
-    for (const std::uint8_t slot : rule.slots) {
-      const Counted& value = found[slot];
+    for (std::size_t position = 0; position < rule.slots.size(); ++position) {
+      const Counted& value = found[rule.slots[position]];
       if (value.present) {
         exempt = exempt || exempts(rule, value);
         key.value(value.bytes, digester);
         continue;
       }
-      if (rule.strict) return Outcome::missing_value;
+      if (rule.strict) {
+        strict = &bound;
+        lacking = bound.sources[position];
+        return Outcome::missing_value;
+      }
       ++absent;
       key.absent();
     }

@@ -27,8 +27,8 @@ class Values {
   virtual ~Values() = default;
   // The value of a source, or null data() where the request lacks it. Valid as long as the request.
   virtual std::string_view value(const policy::Source& source) const noexcept = 0;
-  // Whether every value asked for so far could be told in full.
-  virtual bool complete() const noexcept { return true; }
+  // Why the values asked for so far may not be counted by: a sentence, a literal. Empty: they may.
+  virtual std::string_view fault() const noexcept { return {}; }
 };
 
 // The counters that one request is about: which rules apply, with which numbers, under which keys.
@@ -44,6 +44,10 @@ struct Plan {
   const BoundRoute* route = nullptr;
   std::size_t count = 0;
   std::size_t absent = 0;  // values the request lacked
+  // Of missing_value: the rule that needs a value, and the source of it.
+  const BoundRule* strict = nullptr;
+  std::string_view lacking;
+  std::string_view fault;  // of unreadable
   // Behind the rules' counters, the marks of the request's idempotency key.
   RawArray<store::Counter, kMaxRules + kMarks> counters;
   RawArray<const BoundRule*, kMaxRules> rules;

@@ -189,7 +189,9 @@ bool RouteLimiter::decide(const RateLimitAsk& ask, RateLimitAnswer& answer,
       return true;
     }
     if (!values.take(ask, *route->route)) {
-      answer.decision = impl.refuse_invalid(route->name, options.cost, route->metrics);
+      answer.decision =
+          impl.refuse_invalid("a source has two different values, or there are more than 64 values",
+                              route->name, options.cost, route->metrics);
       answer.statuses.assign(ask.descriptors.size(), {.over = true});
       spare = std::move(pending);
       return true;
@@ -223,7 +225,8 @@ bool RouteLimiter::decide(const RateLimitAsk& ask, RateLimitAnswer& answer,
 }
 
 void RouteLimiter::refuse_unread(RateLimitAnswer& answer) {
-  answer.decision = guard_.impl().refuse_invalid({}, 1, render::Metrics::kNoRoute);
+  answer.decision = guard_.impl().refuse_invalid(
+      "the message holds too many descriptors and entries", {}, 1, render::Metrics::kNoRoute);
 }
 
 }  // namespace weir::guard

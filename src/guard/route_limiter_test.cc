@@ -217,6 +217,8 @@ TEST_F(RouteLimiterTest, TwoValuesForOneSourceAreRefused) {
   const auto answer = ask("login", {{{{"ip", "192.0.2.1"}}}, {{{"ip", "192.0.2.2"}}}});
   EXPECT_EQ(answer.decision.verdict, Verdict::refused);
   EXPECT_EQ(answer.decision.reason, Reason::invalid_request);
+  EXPECT_EQ(answer.decision.fault,
+            "a source has two different values, or there are more than 64 values");
   // What the route does not count by may say what it likes.
   EXPECT_TRUE(ask("login", {{{{"x", "1"}}}, {{{"x", "2"}}}}).decision.allowed());
 }
@@ -233,6 +235,7 @@ TEST_F(RouteLimiterTest, WhatWasNotReadIsRefused) {
   limiter.refuse_unread(answer);
   EXPECT_EQ(answer.decision.verdict, Verdict::refused);
   EXPECT_EQ(answer.decision.reason, Reason::invalid_request);
+  EXPECT_EQ(answer.decision.fault, "the message holds too many descriptors and entries");
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ void Decision::copy_scalars(const Decision& other) noexcept {
   reason = other.reason;
   profiles = other.profiles;
   route = other.route;
+  fault = other.fault;
   cost = other.cost;
   retry_after = other.retry_after;
   decided_at = other.decided_at;

@@ -53,6 +53,10 @@ void append_decision_members(std::string& out, const Decision& decision) {
     out += ",\"route\":";
     append_json_string(out, decision.route);
   }
+  if (!decision.fault.empty()) {
+    out += decision.reason == Reason::missing_value ? ",\"lacks\":" : ",\"fault\":";
+    append_json_string(out, decision.fault);
+  }
   if (!decision.allowed()) append_ms(out, ",\"retry_after_ms\":", decision.retry_after);
   out += ",\"rules\":[";
   bool first = true;

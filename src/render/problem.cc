@@ -38,6 +38,14 @@ void append_name(std::string& out, std::string_view name) {
   out.insert(out.size() - 1, 1, '\\');
 }
 
+// The inside of a JSON string.
+void append_text(std::string& out, std::string_view text) {
+  const std::size_t start = out.size();
+  append_json_string(out, text);
+  out.erase(start, 1);
+  out.pop_back();
+}
+
 // limit "5 per minute by ip" (5 per 60 s)
 void append_limit(std::string& out, const RuleReport* rule) {
   if (rule == nullptr) {
@@ -111,10 +119,20 @@ void append_detail(std::string& out, const Decision& decision) {
       return;
     case Reason::missing_value:
       limit_of_route();
-      out += " needs a value that the request lacks";
+      out += " needs ";
+      if (decision.fault.empty()) {
+        out += "a value that the request lacks";
+        return;
+      }
+      append_name(out, decision.fault);
+      out += ", and the request gives no value of it that can be counted";
       return;
     case Reason::invalid_request:
-      out += "the request is outside the stated bounds";
+      if (decision.fault.empty()) {
+        out += "the request is outside the stated bounds";
+      } else {
+        append_text(out, decision.fault);
+      }
       return;
     case Reason::keys_exhausted:
       limit_of_route();

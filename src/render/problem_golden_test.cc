@@ -20,6 +20,7 @@ struct Case {
   std::optional<Nanos> retry_after;
   std::string_view type;
   std::string_view detail;
+  std::string_view fault = {};  // of the decision
 };
 
 constexpr std::string_view kQuota =
@@ -51,8 +52,24 @@ constexpr Case kCases[] = {
      "the policy has no such route"},
     {Verdict::refused, Rung::policy, Reason::missing_value, false, 400, std::nullopt, "about:blank",
      R"(limit "5 per minute by ip" (5 per 60 s) of route "login" needs a value that the request lacks)"},
+    {Verdict::refused, Rung::policy, Reason::missing_value, false, 400, std::nullopt, "about:blank",
+     R"(limit "5 per minute by ip" (5 per 60 s) of route "login" needs "header:X-Key", and the request gives no value of it that can be counted)",
+     "header:X-Key"},
     {Verdict::refused, Rung::policy, Reason::invalid_request, false, 400, std::nullopt,
      "about:blank", "the request is outside the stated bounds"},
+    {Verdict::refused, Rung::policy, Reason::invalid_request, false, 400, std::nullopt,
+     "about:blank", "the method is no token of at most 32 bytes",
+     "the method is no token of at most 32 bytes"},
+    {Verdict::refused, Rung::policy, Reason::invalid_request, false, 400, std::nullopt,
+     "about:blank", "the target holds no path that can be matched",
+     "the target holds no path that can be matched"},
+    {Verdict::refused, Rung::policy, Reason::invalid_request, false, 400, std::nullopt,
+     "about:blank", "there are different Hosts, or one that is no host",
+     "there are different Hosts, or one that is no host"},
+    {Verdict::refused, Rung::policy, Reason::invalid_request, false, 400, std::nullopt,
+     "about:blank", "the peer is no address", "the peer is no address"},
+    {Verdict::refused, Rung::policy, Reason::invalid_request, false, 400, std::nullopt,
+     "about:blank", "a header has no name", "a header has no name"},
 };
 
 Decision decision_of(const Case& c) {
@@ -62,6 +79,7 @@ Decision decision_of(const Case& c) {
   d.reason = c.reason;
   d.retry_after = c.retry_after;
   d.route = "login";
+  d.fault = c.fault;
   RuleReport denying;
   denying.rule = "5 per minute by ip";
   denying.limit = denying.burst = 5;
@@ -85,6 +103,8 @@ TEST(Problem, NamesTheLimitThatDenied) {
     EXPECT_EQ(body["status"], c.status) << c.detail;
     EXPECT_EQ(body["type"], c.type) << c.detail;
     EXPECT_EQ(body["detail"], c.detail);
+    const char* member = c.reason == Reason::missing_value ? "lacks" : "fault";
+    EXPECT_EQ(body.value(member, ""), c.fault);
     EXPECT_FALSE(std::string(body["title"]).empty());
     EXPECT_EQ(body["verdict"], to_string(c.verdict));
     EXPECT_EQ(body["reason"], to_string(c.reason));

@@ -221,6 +221,12 @@ void RlsService::write_metadata(const Decision& decision) {
   add_text(metadata, "weir_verdict", to_string(decision.verdict));
   add_text(metadata, "weir_rung", to_string(decision.rung));
   add_text(metadata, "weir_reason", to_string(decision.reason));
+  if (decision.fault.empty()) return;
+  if (decision.reason != Reason::missing_value) {
+    return add_text(metadata, "weir_fault", decision.fault);
+  }
+  add_text(metadata, "weir_lacks", decision.fault);
+  if (!decision.rules().empty()) add_text(metadata, "weir_rule", decision.rules().front().rule);
 }
 
 void RlsService::answered(std::uint64_t ticket, guard::RateLimitAnswer answer) {

@@ -237,6 +237,23 @@ TEST_F(RlsTest, ARefusalIsOverLimitAndSaysWhy) {
   EXPECT_EQ(metadata.at("weir_reason").string_value(), "store_unavailable");
 }
 
+TEST_F(RlsTest, ARequestThatWasWrongIsToldWhatWas) {
+  limiter.answer.decision.verdict = Verdict::refused;
+  limiter.answer.decision.reason = Reason::missing_value;
+  limiter.answer.decision.fault = "ip";
+  limiter.answer.decision.add({.rule = "3 per minute by ip", .limit = 3, .fits = false});
+  const auto lacking = ask(request());
+  EXPECT_EQ(lacking.dynamic_metadata().fields().at("weir_lacks").string_value(), "ip");
+  EXPECT_EQ(lacking.dynamic_metadata().fields().at("weir_rule").string_value(),
+            "3 per minute by ip");
+  limiter.answer.decision.reason = Reason::invalid_request;
+  limiter.answer.decision.fault = "a value is above 1 MiB";
+  const auto malformed = ask(request());
+  EXPECT_EQ(malformed.dynamic_metadata().fields().at("weir_fault").string_value(),
+            "a value is above 1 MiB");
+  EXPECT_FALSE(malformed.dynamic_metadata().fields().contains("weir_rule"));
+}
+
 TEST_F(RlsTest, ARefusalIsAnErrorOnlyWhereThePolicySaysSo) {
   limiter.answer.decision.verdict = Verdict::refused;
   limiter.answer.decision.reason = Reason::store_unavailable;

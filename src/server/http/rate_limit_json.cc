@@ -87,8 +87,13 @@ void append_metadata(std::string& out, const guard::RateLimitAnswer& answer) {
     all["weir_verdict"] = to_string(decision.verdict);
     all["weir_rung"] = to_string(decision.rung);
     all["weir_reason"] = to_string(decision.reason);
+    const bool lacks = decision.reason == Reason::missing_value;
+    if (!decision.fault.empty()) all[lacks ? "weir_lacks" : "weir_fault"] = decision.fault;
+    if (lacks && !decision.rules().empty()) all["weir_rule"] = decision.rules().front().rule;
   }
-  if (!all.empty()) out += ",\"dynamicMetadata\":" + all.dump();
+  if (all.empty()) return;
+  out += ",\"dynamicMetadata\":";
+  out += all.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace

@@ -57,6 +57,26 @@ TEST(RateLimitJson, ARefusalSaysWhy) {
             R"("weir_reason":"store_unavailable"}})");
 }
 
+TEST(RateLimitJson, ARequestThatWasWrongIsToldWhatWas) {
+  guard::RateLimitAnswer answer;
+  answer.decision.verdict = Verdict::refused;
+  answer.decision.reason = Reason::invalid_request;
+  answer.decision.fault = "the peer is no address";
+  EXPECT_NE(json(answer).find(R"("weir_reason":"invalid_request","weir_fault":"the peer is no)"
+                              R"( address"}})"),
+            std::string::npos)
+      << json(answer);
+  answer.decision.reason = Reason::missing_value;
+  answer.decision.fault = "query:\xff";
+  answer.decision.add(
+      {.rule = "3 per minute", .limit = 3, .period = std::chrono::seconds(60), .fits = false});
+  EXPECT_NE(json(answer).find(R"("weir_reason":"missing_value","weir_lacks":"query:)"
+                              "\xef\xbf\xbd"
+                              R"(","weir_rule":"3 per minute"}})"),
+            std::string::npos)
+      << json(answer);
+}
+
 TEST(RateLimitJson, MergesMetadata) {
   guard::RateLimitAnswer answer;
   answer.decision.verdict = Verdict::allowed;

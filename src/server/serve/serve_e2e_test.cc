@@ -165,6 +165,16 @@ TEST(Serve, DecidesByRouteAndByRequest) {
 
 TEST(Serve, SaysWhatIsWrongWithARequest) {
   ServedProcess weir(kPolicy);
+  const std::vector<std::array<std::string, 2>> malformed = {
+      {R"("method":"G T","path":"/a")", "the method is no token of at most 32 bytes"},
+      {R"("method":"GET","path":"/%zz")", "the target holds no path that can be matched"},
+      {R"("method":"GET","path":"api")", "the target holds no path that can be matched"},
+      {R"("method":"GET","path":"/a","peer":"nonsense")", "the peer is no address"}};
+  for (const auto& [members, sentence] : malformed) {
+    const auto answer = weir.http("POST", "/v1/check", "{\"request\":{" + members + "}}");
+    EXPECT_EQ(answer.status, 400) << members;
+    EXPECT_THAT(answer.body, HasSubstr("\"detail\":\"" + sentence + "\"")) << members;
+  }
   const auto unknown = weir.http("POST", "/v1/check", R"({"route":"nowhere"})");
   EXPECT_EQ(unknown.status, 404);
   EXPECT_THAT(unknown.body, HasSubstr("unknown_route"));
