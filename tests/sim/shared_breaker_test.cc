@@ -29,8 +29,6 @@ using testing::SimRandom;
 using testing::SimRedis;
 using testing::SimWire;
 
-constexpr const char* kRecord = "weir:1:{!}circuit/upstream";
-
 BreakerConfig numbers() {
   BreakerConfig config;
   config.consecutive_failures.reset();
@@ -313,7 +311,9 @@ TEST_P(SharedBreakerFaults, AreSurvived) {
         break;
       }
       case 1:  // the record is lost
-        fleet.server.redis().execute({"DEL", kRecord});
+        fleet.server.redis().execute(
+            {"DEL",
+             store::redis::KeySpace::make("weir", "weir").value().meta({}, "circuit/upstream")});
         break;
       case 2:  // the server dies, and comes back with nothing, or with what it had a while ago
       {
