@@ -387,19 +387,13 @@ void ShardDriver::answered_together(Flight& flight, std::span<SharedAsk* const> 
   for (std::size_t i = 0; i < each.size(); ++i) each[i].cost = flight.costs[i];
   if (!answer.allowed) {
     InTurn trial(each, answer);
+    std::array<store::Finding, store::kMaxCounters> findings;
     std::size_t fit = 0;
-    while (fit + 1 < asks.size() && trial.next(asks[fit]->findings())) ++fit;
+    while (fit + 1 < asks.size() && trial.next({findings.data(), each.size()})) ++fit;
     if (fit > 0) {
-      // Not all fit, but these did a moment ago. Those behind them are told what these leave: asked
-      // for as well, they would take it from under the first where those come too late for it.
-      for (SharedAsk* ask : asks.subspan(fit)) trial.next(ask->findings());
-      const std::vector<SharedAsk*> behind(asks.begin() + static_cast<std::ptrdiff_t>(fit),
-                                           asks.end());
+      // Not all fit, but these did a moment ago.
       send_as_one(asks.first(fit));
-      for (SharedAsk* ask : behind) {
-        (void)ask->decided_by_itself();
-        ask->decided(by_store(false), answer.store_now);
-      }
+      send_as_one(asks.subspan(fit));
       return;
     }
   }

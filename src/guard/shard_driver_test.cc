@@ -395,31 +395,6 @@ TEST(ShardDriver, WhereNotAllFitTheFirstAreAdmittedAndTheOthersAreNot) {
   }
 }
 
-// Somebody else takes a unit before those that fitted ask again.
-TEST(ShardDriver, OfThoseThatDoNotAllFitTheLastNeverOvertakeTheFirst) {
-  for (const Algorithm algorithm : kAlgorithms) {
-    const Rule rule(algorithm, 10, 1h);
-    Rig rig(FailurePolicy::closed, rule);
-    rig.answered(4);
-    const std::uint64_t before = rig.redis.executed();
-    const auto asks = rig.ask_together({2, 2, 2, 2, 2});
-    const Rig::Asked& other = rig.ask(1);
-    rig.loop.run_for(kDeadline);
-    ASSERT_TRUE(other.verdict);
-    const bool log = algorithm == Algorithm::sliding_log;  // whose callers ask one by one
-    EXPECT_EQ(other.verdict->verdict, log ? Verdict::limited : Verdict::allowed);
-    for (std::size_t i = 0; i < asks.size(); ++i) {
-      ASSERT_TRUE(asks[i]->verdict);
-      EXPECT_EQ(asks[i]->verdict->rung, Rung::store);
-      EXPECT_EQ(asks[i]->verdict->verdict,
-                i < (log ? 3U : 2U) ? Verdict::allowed : Verdict::limited)
-          << static_cast<int>(algorithm) << " " << i;
-    }
-    // Five at once; the first three of them; the first two, who are admitted.
-    EXPECT_EQ(rig.redis.executed() - before, log ? 6U : 4U) << static_cast<int>(algorithm);
-  }
-}
-
 // Together they ask for more than the limit could ever hold; that is no fault of any of them.
 TEST(ShardDriver, MoreCallersThanTheLimitHoldsAreNotToldThatTheyNeverFit) {
   for (const Algorithm algorithm : kAlgorithms) {

@@ -378,15 +378,8 @@ class Audit {
       if (denied->decision->rung != Rung::store && denied->decision->rung != Rung::known) continue;
       const std::int64_t window = limit::window_at(numbers, denied->decision->decided_at).start_ns;
       std::uint64_t used = std::max<std::uint64_t>(denied->question.cost, 1);
-      // What was left for those before it of one moment may have been taken until they asked again.
-      MonoTime until = denied->decided_at;
-      for (const Record* alike : asked) {
-        if (alike->incarnation == denied->incarnation && alike->asked_at == denied->asked_at) {
-          until = std::max(until, alike->decided_at);
-        }
-      }
       for (const Record* other : asked) {
-        if (other->asked_at > until) continue;
+        if (other->asked_at > denied->decided_at) continue;
         const std::int64_t away =
             other->decision
                 ? limit::window_at(numbers, other->decision->decided_at).start_ns - window
