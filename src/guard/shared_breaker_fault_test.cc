@@ -197,8 +197,15 @@ TEST_F(SharedBreaker, StaysOpenByItsOwnClockWhereTheRecordIsDeleted) {
   ASSERT_TRUE(tied(one, FleetTie::follows) && tied(two, FleetTie::follows));
   one.trip(10s);
   ASSERT_TRUE(reached(two, BreakerState::open));
+  const std::uint64_t before = one.snapshot().fleet->epoch;
+  ASSERT_EQ(two.snapshot().fleet->epoch, before);
   server_.execute({"DEL", record()});
-  ASSERT_TRUE(until([&] { return !one.snapshot().fleet && !two.snapshot().fleet; }));
+  // Whoever opened by itself says so anew, which makes another record.
+  const auto noticed = [before](const Breaker& each) {
+    const auto fleet = each.snapshot().fleet;
+    return !fleet || fleet->epoch != before;
+  };
+  ASSERT_TRUE(until([&] { return noticed(one) && noticed(two); }));
   for (Breaker* each : {&one, &two}) {
     EXPECT_EQ(each->state(), BreakerState::open);
     EXPECT_GT(each->snapshot().until_probe, 3s);
