@@ -267,11 +267,12 @@ void ShardDriver::send_together(std::span<SharedAsk* const> asks) {
                     [this](std::span<SharedAsk* const> alike) { send_as_one(alike); });
 }
 
-void ShardDriver::send_as_one(std::span<SharedAsk* const> asks, bool asking) {
+void ShardDriver::send_as_one(std::span<SharedAsk* const> asks, bool asking, bool divided) {
   const Moment now = moment();
   const std::uint64_t token = take_flight(asks);
   Flight& flight = *flights_[token];
   flight.asking = asking;
+  flight.divided = divided;
   const bool several = asks.size() > 1;
   const std::span<const store::Counter> counters =
       several ? std::span<const store::Counter>(flight.counters) : asks.front()->request.counters;
@@ -390,10 +391,16 @@ void ShardDriver::answered_together(Flight& flight, std::span<SharedAsk* const> 
     std::array<store::Finding, store::kMaxCounters> findings;
     std::size_t fit = 0;
     while (fit + 1 < asks.size() && trial.next({findings.data(), each.size()})) ++fit;
-    if (fit > 0) {
+    if (fit > 0 && !flight.divided) {
       // Not all fit, but these did a moment ago.
-      send_as_one(asks.first(fit));
-      send_as_one(asks.subspan(fit));
+      send_as_one(asks.first(fit), false, true);
+      send_as_one(asks.subspan(fit), false, true);
+      return;
+    }
+    if (fit > 0) {
+      // Others are after the same last units: whoever divided again could go on until time is up.
+      const std::vector<SharedAsk*> alone(asks.begin(), asks.end());
+      for (SharedAsk* ask : alone) send_as_one({&ask, 1});
       return;
     }
   }

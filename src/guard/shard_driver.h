@@ -176,6 +176,7 @@ class ShardDriver final : private store::redis::ClientEvents,
     std::vector<std::uint64_t> costs;      // of one caller, by counter
     Instant loaded_at{};
     bool asking = false;
+    bool divided = false;  // a part of callers that did not all fit
     std::vector<std::optional<store::redis::Owed>> owed;
     std::vector<ladder::OwedUnits> told;
     bool tells = false;
@@ -184,7 +185,7 @@ class ShardDriver final : private store::redis::ClientEvents,
     std::vector<Superfluous> superfluous;  // by counter
   };
 
-  void send_as_one(std::span<SharedAsk* const> asks, bool asking = false);
+  void send_as_one(std::span<SharedAsk* const> asks, bool asking = false, bool divided = false);
   std::uint64_t take_flight(std::span<SharedAsk* const> asks);
   void free_flight(std::uint64_t token);
   void tell_owed(Flight& flight, std::span<const store::Counter> counters,

@@ -495,6 +495,31 @@ TEST(ShardDriver, OfSeveralWhatNobodyTookIsGivenBack) {
   EXPECT_EQ(rig.remaining(), 6U);
 }
 
+// Somebody else takes a unit before those that fitted ask again.
+TEST(ShardDriver, CallersThatDoNotAllFitAreDecidedByTheStoreThoughOthersTakeWhatWasLeft) {
+  for (const Algorithm algorithm : kAlgorithms) {
+    const Rule rule(algorithm, 10, 1h);
+    Rig rig(FailurePolicy::closed, rule);
+    rig.answered(4);
+    const std::uint64_t before = rig.redis.executed();
+    const auto asks = rig.ask_together({2, 2, 2, 2, 2});
+    const Rig::Asked& other = rig.ask(1);
+    rig.loop.run_for(kDeadline);
+    ASSERT_TRUE(other.verdict);
+    const bool log = algorithm == Algorithm::sliding_log;  // whose callers ask one by one
+    EXPECT_EQ(other.verdict->verdict, log ? Verdict::limited : Verdict::allowed);
+    int allowed = 0;
+    for (const auto& ask : asks) {
+      ASSERT_TRUE(ask->verdict);
+      EXPECT_EQ(ask->verdict->rung, Rung::store);
+      allowed += ask->verdict->verdict == Verdict::allowed ? 1 : 0;
+    }
+    EXPECT_EQ(allowed, log ? 3 : 2) << static_cast<int>(algorithm);
+    // Five at once, and the other; three of them, and two; each of those who were denied.
+    EXPECT_LE(rig.redis.executed() - before, 9U) << static_cast<int>(algorithm);
+  }
+}
+
 // The asker's patience ended although the reply was in time for the connection.
 TEST(ShardDriver, GivesBackWhatNobodyTook) {
   const Rule rule(Algorithm::fixed_window, 10, 1h);
