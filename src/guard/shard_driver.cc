@@ -543,6 +543,11 @@ void ShardDriver::learn(std::span<const store::Counter> counters, const redis::A
 void ShardDriver::on_vote(const redis::Vote& vote) {
   const MonoTime now = clock_.mono();
   if (vote.failed) {
+    if (vote.error != nullptr && vote.error != &redis::row_of(redis::LocalFault::not_connected)) {
+      std::lock_guard lock(connection_mutex_);
+      connection_.last_error = vote.error->meaning;
+      connection_.last_error_at = now;
+    }
     changed(ladder_.breaker().on_failure(vote.generation, vote.latency, now), vote.error);
     return;
   }

@@ -73,7 +73,7 @@ class ShardDriver final : private store::redis::ClientEvents,
     bool up = false;
     MonoTime since{};        // when it came to be so
     std::string trouble;     // why it is not
-    std::string last_error;  // why the last one ended
+    std::string last_error;  // why the last one ended, or an ask failed, whichever came later
     MonoTime last_error_at{};
     std::string version;  // of the server
   };

@@ -315,10 +315,13 @@ std::optional<Step> KnownTable::denial(const Counter& counter, Instant store_now
   if (max_age && now - entry->seen > *max_age) return std::nullopt;
   if (!same_family(entry->known_numbers, *counter.numbers)) return std::nullopt;
   if (is_log(*counter.numbers)) return entry->log_denial(counter, store_now);
-  const State state =
-      entry->known_numbers.stamp == counter.numbers->stamp
-          ? entry->known_state
-          : limit::convert(entry->known_numbers, *counter.numbers, entry->known_state, store_now);
+  const bool same_numbers = entry->known_numbers.stamp == counter.numbers->stamp;
+  // Where two workers have different numbers the store goes by the newer ones, which may not be
+  // these: as long as it is there, it is asked.
+  if (max_age && !same_numbers) return std::nullopt;
+  const State state = same_numbers ? entry->known_state
+                                   : limit::convert(entry->known_numbers, *counter.numbers,
+                                                    entry->known_state, store_now);
   const Step step = limit::take(*counter.numbers, state, store_now, counter.cost);
   if (step.outcome == Outcome::allowed) return std::nullopt;
   return step;

@@ -323,6 +323,17 @@ TEST(KnownTable, AKnownDenialGivesWayToARaisedLimitAtOnce) {
   EXPECT_FALSE(worker.table().denial(asked, at(seconds(1)), mono(seconds(1)), seconds(1)));
 }
 
+// The store goes by the newest numbers that it was told, which are not this worker's.
+TEST(KnownTable, WhatIsKnownUnderOtherNumbersDeniesOnlyWhileTheStoreIsAway) {
+  Worker worker(numbers(Algorithm::fixed_window, 20), 0, 1);
+  worker.learn_used(15, seconds(1));
+  const Numbers own = numbers(Algorithm::fixed_window, 10);
+  Counter asked = worker.counter(1);
+  asked.numbers = &own;
+  EXPECT_FALSE(worker.table().denial(asked, at(seconds(1)), mono(seconds(1)), seconds(1)));
+  EXPECT_TRUE(worker.table().denial(asked, at(seconds(1)), mono(seconds(1)), std::nullopt));
+}
+
 TEST(KnownTable, AnOlderAnswerThatArrivesLaterTeachesNothing) {
   Worker worker(numbers(Algorithm::fixed_window, 10), 0, 1);
   worker.learn_used(10, seconds(2));

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "fault_rig.h"
+#include "guard/impl.h"
 
 namespace weir::fault {
 namespace {
@@ -101,6 +102,19 @@ TEST_F(GuardOnAServer, WhoseScriptsAreFlushedUnderLoadCountsExactly) {
   EXPECT_EQ(heard_.count(StoreEvent::Kind::away), 0) << heard_.all();
 }
 
+// The epoch is a key like any other: what is no epoch there is replaced.
+TEST_F(GuardOnAServer, WhoseEpochIsAForeignValueIsRepairedAtTheNextConnection) {
+  for (const char* kind : {"HSET", "SADD", "RPUSH"}) {
+    server_.execute({"DEL", "weir:1:{!}epoch"});
+    server_.execute(kind == std::string_view("HSET")
+                        ? std::vector<std::string>{kind, "weir:1:{!}epoch", "a", "b"}
+                        : std::vector<std::string>{kind, "weir:1:{!}epoch", "a"});
+    Guard guard = open({.deadline = "200ms"});
+    is_well(guard);
+    EXPECT_EQ(server_.execute({"TYPE", "weir:1:{!}epoch"}), "+string\r\n");
+  }
+}
+
 TEST_F(GuardOnAServer, ThatBecomesAReplicaDecidesNothingMore) {
   RedisServer primary;
   Guard guard = open({.deadline = "200ms"});
@@ -131,6 +145,8 @@ TEST_F(GuardOnAServer, WhoseMemoryIsFullIsAnsweredByPolicyUntilItIsNot) {
   EXPECT_GT(store_errors(guard, "unavailable"), 0);
   EXPECT_EQ(heard_.count(StoreEvent::Kind::away), 1) << heard_.all();
   EXPECT_TRUE(heard_.said(StoreEvent::Kind::away, "maxmemory")) << heard_.all();
+  const std::string state = guard.impl().shared()->state_json();
+  EXPECT_NE(state.find("\"last_error\":\"maxmemory"), std::string::npos) << state;
   server_.execute({"CONFIG", "SET", "maxmemory", "0"});
   is_sound(tally);
   is_well(guard);

@@ -27,7 +27,9 @@ try('LTRIM', list, 0, 1)
 try('RPOP', list)
 try('LREM', list, -1, 'x')
 try('PEXPIRE', list, ARGV[3])
--- The epoch tells a store that lost its data from one that did not.
+-- The epoch tells a store that lost its data from one that did not. What is no string there is foreign.
+local found = redis.pcall('GET', epoch)
+if type(found) == 'table' and found.err and string.sub(found.err, 1, 9) == 'WRONGTYPE' then try('DEL', epoch) end
 try('SET', epoch, ARGV[2], 'NX', 'PX', ARGV[4])
 local known = try('GET', epoch)
 try('PEXPIRE', epoch, ARGV[4])
