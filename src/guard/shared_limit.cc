@@ -432,8 +432,11 @@ void SharedLimit::tell(const Id& id, const Held& held) {
         const auto found = self->held_.find(id);
         if (found == self->held_.end()) {
           // Released while it was being told.
-          if (reply != nullptr)
-            self->ended_.push_back({.counter = {id.first, {}}, .id = id.second, .till = told});
+          if (reply == nullptr) return;
+          Ended& ended = self->ended_.emplace_back();
+          ended.counter.key = id.first;
+          ended.id = id.second;
+          ended.till = told;
           return;
         }
         found->second.out = false;
