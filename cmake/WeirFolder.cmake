@@ -5,7 +5,7 @@
 # makes the static library weir_NAME from this folder's .cc files (with [RECURSE]: and those below it).
 # Files are sorted by their ending:
 #   *_test.cc   -> the test program weir_NAME_tests (label unit; a file named *_LABEL_test.cc with LABEL one of
-#                  conformance, fault, sim, golden, e2e, slow goes into weir_NAME_LABEL_tests with that label)
+#                  conformance, fault, sim, golden, e2e goes into weir_NAME_LABEL_tests with that label)
 #   *_bench.cc  -> the benchmark program weir_NAME_bench
 #   *_fuzz.cc   -> one fuzz target each; without a fuzzer, a test (label fuzz) that replays its corpus
 # LINK is private: types of third-party packages stay inside the .cc files of the folder that needs them.
@@ -58,7 +58,7 @@ if(WEIR_PCH)
   endif()
 endif()
 
-set(WEIR_TEST_LABELS conformance fault sim golden e2e slow)
+set(WEIR_TEST_LABELS conformance fault sim golden e2e)
 
 function(_weir_test_program program label deps sources)
   add_executable(${program} ${sources})
@@ -67,7 +67,7 @@ function(_weir_test_program program label deps sources)
     target_precompile_headers(${program} REUSE_FROM weir_test_pch)
   endif()
   set(timeout 120)
-  if(label MATCHES "e2e|slow|fault|sim")
+  if(label MATCHES "e2e|fault|sim")
     set(timeout 600)
   endif()
   gtest_discover_tests(${program} PROPERTIES LABELS ${label} TIMEOUT ${timeout} DISCOVERY_TIMEOUT 60)
