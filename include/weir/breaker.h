@@ -159,7 +159,9 @@ struct BreakerSnapshot {
   std::uint64_t ignored = 0;
   std::uint64_t cancelled = 0;
   std::uint64_t local_rejects = 0;
-  std::uint64_t late = 0;  // results of an earlier generation, which did not vote
+  // Results of an earlier generation, which did not vote. Those of a fleet's probes count here or
+  // above once the store has said which.
+  std::uint64_t late = 0;
   std::uint64_t expired_probes = 0;
   std::uint64_t rejected = 0;
   std::uint64_t would_reject = 0;  // shadow: let through all the same
@@ -357,6 +359,8 @@ class Breaker {
   std::string_view name() const noexcept;
   BreakerState state() const noexcept;
   BreakerMode mode() const noexcept;
+  // Whether it goes with a fleet just now.
+  FleetTie tie() const;
   BreakerConfig config() const;
   BreakerSnapshot snapshot() const;
 

@@ -234,17 +234,57 @@ class AsyncCall {
 };
 
 // Starts a call that ends elsewhere, if the breaker lets it: `start` is handed an AsyncCall<T> to
-// finish; `done` is called exactly once: by finish(), by the AsyncCall's end, or at once with the
-// rejection. What `start` throws goes on to the caller.
+// finish; `done` is called exactly once: by finish(), by the AsyncCall's end, or with the
+// rejection. A call that `start` throws out of is dropped unfinished.
+//
+// Threads:     never waits. Where the breaker is shared and this call may be its probe, `start`
+// (or,
+//              rejected, `done`) is called in the thread that speaks to the store; else before this
+//              returns.
 template <class T, class Start, class Classify = DefaultClassifier>
 void run_async(Breaker breaker, Start&& start, typename AsyncCall<T>::Done done,
                Classify classify = {}) {
-  Admission admission = breaker.admit();
-  if (!admission) return done(Called<T>(admission.rejected()));
-  const auto verdict = [classify](const Called<T>& outcome) mutable {
-    return detail::verdict_on(outcome, classify);
+  struct Asked {
+    Breaker breaker;
+    std::decay_t<Start> start;
+    typename AsyncCall<T>::Done done;
+    Classify classify;
   };
-  start(AsyncCall<T>(std::move(breaker), std::move(admission.permit()), verdict, std::move(done)));
+  const auto asked = std::make_shared<Asked>(
+      Asked{std::move(breaker), std::forward<Start>(start), std::move(done), std::move(classify)});
+  asked->breaker.admit_async([asked](Admission admission) {
+    if (!admission) return asked->done(Called<T>(admission.rejected()));
+    const auto verdict = [classify = std::move(asked->classify)](const Called<T>& outcome) mutable {
+      return detail::verdict_on(outcome, classify);
+    };
+    asked->start(AsyncCall<T>(asked->breaker, std::move(admission.permit()), verdict,
+                              std::move(asked->done)));
+  });
+}
+
+// As run_async(); where there is no value, `done` is given what `fallback` makes of the rejection
+// or the exception. `fallback` takes `const Called<T>&` and returns a T; what it throws is the
+// outcome.
+template <class T, class Start, class Fallback, class Classify = DefaultClassifier>
+void run_async_with_fallback(Breaker breaker, Start&& start, Fallback&& fallback,
+                             typename AsyncCall<T>::Done done, Classify classify = {}) {
+  // A std::function copies what it holds, and a fallback need not be copyable.
+  auto instead = std::make_shared<std::decay_t<Fallback>>(std::forward<Fallback>(fallback));
+  run_async<T>(
+      std::move(breaker), std::forward<Start>(start),
+      [instead = std::move(instead), done = std::move(done)](Called<T> outcome) {
+        if (outcome.has_value()) return done(std::move(outcome));
+        Called<T> made = [&] {
+          try {
+            const auto call = [&] { return (*instead)(std::as_const(outcome)); };
+            return detail::called(call);
+          } catch (...) {
+            return Called<T>(std::current_exception());
+          }
+        }();
+        done(std::move(made));
+      },
+      std::move(classify));
 }
 
 }  // namespace weir

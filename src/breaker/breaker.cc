@@ -68,6 +68,9 @@ BreakerState Breaker::state() const noexcept {
 BreakerMode Breaker::mode() const noexcept {
   return core_->mode();
 }
+FleetTie Breaker::tie() const {
+  return core_->tie();
+}
 BreakerConfig Breaker::config() const {
   return core_->config();
 }

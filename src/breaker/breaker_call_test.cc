@@ -151,6 +151,69 @@ TEST(BreakerRun, AnAsyncCallThatIsRejectedIsNotStarted) {
   EXPECT_EQ(answers, 1);
 }
 
+TEST(BreakerRun, AnAsyncCallFallsBackOnFailureRejectionAndBeingDropped) {
+  BreakerRig rig;
+  std::vector<int> heard;
+  int rejections = 0;
+  // A fallback that can only be moved.
+  const auto start = [&](auto how) {
+    run_async_with_fallback<int>(
+        rig.breaker, how,
+        [&, instead = std::make_unique<int>(-1)](const Called<int>& outcome) {
+          rejections += outcome.rejected() != nullptr ? 1 : 0;
+          return *instead;
+        },
+        [&](Called<int> outcome) { heard.push_back(outcome.value()); });
+  };
+  start([](AsyncCall<int> call) { call.value(5); });
+  start([](AsyncCall<int> call) { (void)call; });
+  for (int i = 0; i < 4; ++i)
+    start([](AsyncCall<int> call) {
+      call.fail(std::make_exception_ptr(std::runtime_error("broken")));
+    });
+  EXPECT_EQ(heard, (std::vector<int>{5, -1, -1, -1, -1, -1}));
+  EXPECT_EQ(rejections, 1) << "open after three";
+}
+
+TEST(BreakerRun, WhatAnAsyncFallbackThrowsIsTheOutcome) {
+  BreakerRig rig;
+  rig.open();
+  int answers = 0;
+  run_async_with_fallback<void>(
+      rig.breaker, [](AsyncCall<void>) { FAIL() << "started"; },
+      [](const Called<void>&) { throw std::domain_error("no fallback either"); },
+      [&](Called<void> outcome) {
+        ++answers;
+        EXPECT_THROW((void)outcome.value(), std::domain_error);
+      });
+  EXPECT_EQ(answers, 1);
+}
+
+TEST(BreakerRun, AnAsyncCallThatItsStartThrowsOutOfAnswersOnceAndFreesItsSlot) {
+  BreakerRig rig;
+  rig.half_open();
+  int answers = 0;
+  run_async<int>(
+      rig.breaker, [](AsyncCall<int>) { throw std::runtime_error("broken"); },
+      [&](Called<int> outcome) {
+        ++answers;
+        EXPECT_THROW((void)outcome.value(), AbandonedCall);
+      });
+  EXPECT_EQ(answers, 1);
+  EXPECT_TRUE(rig.breaker.admit());
+}
+
+TEST(BreakerRun, AnAsyncCallsClassifierMaySayForHowLongToOpen) {
+  BreakerRig rig;
+  run_async<int>(
+      rig.breaker, [](AsyncCall<int> call) { call.value(503); }, [](Called<int>) {},
+      [](int status) {
+        return status == 503 ? CallVerdict::open_for(7s) : CallVerdict(Outcome::ok);
+      });
+  EXPECT_EQ(rig.state(), BreakerState::open);
+  EXPECT_GE(rig.breaker.snapshot().until_probe, Nanos(7s));
+}
+
 TEST(BreakerRun, AnAsyncCallKeepsItsBreaker) {
   testing::ManualClock clock;
   std::optional<AsyncCall<int>> under_way;

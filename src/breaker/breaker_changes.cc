@@ -69,7 +69,8 @@ void BreakerCore::open_locked(MonoTime now, const Opening& opening) {
   if (carrier_ == nullptr) return;
   const bool directive =
       opening.cause == BreakerCause::directive || opening.cause == BreakerCause::operator_set;
-  fleet_->opened(directive, opening.wanted, now);
+  fleet_->opened({.directive = directive, .fenced = opening.by_probe, .wanted = opening.wanted},
+                 now);
   carrier_->poke();
 }
 

@@ -231,6 +231,7 @@ void BreakerCore::report(const Permit& permit, const CallVerdict& verdict, MonoT
 void BreakerCore::tell(const Permit& permit, const CallVerdict& verdict, MonoTime now,
                        bool timely) noexcept {
   using Counters = breaker::CallCounters;
+  const bool fleet = permit.kind_ == Permit::Kind::fleet;
   Counters::Kind kind = Counters::ok;
   bool counted = true;
   switch (verdict.outcome) {
@@ -247,8 +248,9 @@ void BreakerCore::tell(const Permit& permit, const CallVerdict& verdict, MonoTim
       } else {
         const bool slow_fails = rules_.slow_percent.load(std::memory_order_relaxed) <= 100;
         const bool failed = vote.failed || (vote.slow && slow_fails);
-        counted = settle_probe(permit, failed ? HalfOpen::Vote::failure : HalfOpen::Vote::success,
-                               verdict, now);
+        const auto says = failed ? HalfOpen::Vote::failure : HalfOpen::Vote::success;
+        if (fleet) return settle_fleet(permit, says, verdict, kind, now);
+        counted = settle_probe(permit, says, verdict, now);
       }
       break;
     }
@@ -258,6 +260,7 @@ void BreakerCore::tell(const Permit& permit, const CallVerdict& verdict, MonoTim
       kind = verdict.outcome == Outcome::ignored     ? Counters::ignored
              : verdict.outcome == Outcome::cancelled ? Counters::cancelled
                                                      : Counters::local_reject;
+      if (fleet) return settle_fleet(permit, HalfOpen::Vote::none, verdict, kind, now);
       if (permit.is_probe())
         counted = settle_probe(permit, HalfOpen::Vote::none, verdict, now);
       else if (verdict.open)
@@ -318,7 +321,6 @@ bool BreakerCore::report_closed(const Permit& permit, Vote vote, const CallVerdi
 
 bool BreakerCore::settle_probe(const Permit& permit, HalfOpen::Vote vote,
                                const CallVerdict& verdict, MonoTime now) noexcept {
-  if (permit.kind_ == Permit::Kind::fleet) return settle_fleet(permit, vote, verdict, now);
   bool counted = false;
   {
     std::lock_guard lock(mutex_);
@@ -343,7 +345,11 @@ bool BreakerCore::settle_probe(const Permit& permit, HalfOpen::Vote vote,
 }
 
 void BreakerCore::release(const Permit& permit) noexcept {
-  (void)settle_probe(permit, HalfOpen::Vote::none, Outcome::cancelled, clock->mono());
+  const MonoTime now = clock->mono();
+  if (permit.kind_ == Permit::Kind::fleet)
+    settle_fleet(permit, HalfOpen::Vote::none, Outcome::cancelled, {}, now);
+  else
+    (void)settle_probe(permit, HalfOpen::Vote::none, Outcome::cancelled, now);
 }
 
 bool BreakerCore::report_ramp(const Permit& permit, Vote vote, const CallVerdict& verdict,

@@ -65,6 +65,7 @@ class BreakerCore final : public detail::BreakerGate {
   std::uint64_t life() const noexcept { return life_; }
   BreakerState state() const noexcept;
   BreakerMode mode() const noexcept { return mode_.load(std::memory_order_acquire); }
+  FleetTie tie() const;
   BreakerConfig config() const;
   BreakerSnapshot snapshot(MonoTime now) const;
 
@@ -87,6 +88,7 @@ class BreakerCore final : public detail::BreakerGate {
     BreakerCause cause = BreakerCause::operator_set;
     Tally tally{};
     std::optional<Nanos> wanted{};
+    bool by_probe = false;  // of the fleet's
   };
 
   Permit permit(Permit::Kind kind, std::uint64_t seen, MonoTime now) noexcept;
@@ -119,8 +121,9 @@ class BreakerCore final : public detail::BreakerGate {
                     MonoTime now) noexcept;
   bool report_ramp(const Permit& permit, Vote vote, const CallVerdict& verdict,
                    MonoTime now) noexcept;
-  bool settle_fleet(const Permit& permit, breaker::HalfOpen::Vote vote, const CallVerdict& verdict,
-                    MonoTime now) noexcept;
+  // As the others, but whether it counted is for the store to say: counts `reported` itself.
+  void settle_fleet(const Permit& permit, breaker::HalfOpen::Vote vote, const CallVerdict& verdict,
+                    std::optional<breaker::CallCounters::Kind> reported, MonoTime now) noexcept;
   // Opens by a verdict that stands outside the votes.
   bool direct(std::uint64_t seen, const CallVerdict& verdict, MonoTime now) noexcept;
 
@@ -142,6 +145,9 @@ class BreakerCore final : public detail::BreakerGate {
   void set_mode_locked(BreakerMode mode, MonoTime now);
   // Whether the store's record decides: it answers, and the fleet is not closed.
   bool fleet_governs_locked(MonoTime now) const;
+  // Half-open still, but in another round of the fleet's.
+  void next_round_locked(MonoTime now);
+  void count_ended_locked();
   void follow_locked(MonoTime now);
   void follow_mode_locked(MonoTime now);
   void follow_open_locked(MonoTime now);

@@ -52,7 +52,11 @@ void BreakerCore::share(breaker::FleetCarrier* carrier, std::uint64_t who) {
       if (!forced) own_mode_ = mode;
       fleet_ = std::make_unique<FleetPart>(who, random_ ^ who);
     }
-    if (carrier == nullptr && fleet_) waits = fleet_->take_waiting();
+    if (carrier == nullptr && fleet_) {
+      waits = fleet_->take_waiting();
+      fleet_->forget_verdicts();
+      count_ended_locked();
+    }
     if (carrier == nullptr && fleet_half_.load(std::memory_order_relaxed))
       half_open_locked(clock->mono());
   }
@@ -139,31 +143,45 @@ Admission BreakerCore::admit_told(bool granted, std::uint32_t probe,
       going.probe_ = probe;
       return Admission(std::move(going));
     }
-    (void)fleet_->settle(probe, Flag::neither, Nanos::zero(), now);
+    (void)fleet_->settle(probe, Flag::neither, Nanos::zero(), {}, now);
     if (carrier_ != nullptr) carrier_->poke();
   }
   if (auto admission = admit_changing(now, options)) return *std::move(admission);
   return reject(RejectReason::probing, FleetPart::kPace);
 }
 
-bool BreakerCore::settle_fleet(const Permit& permit, HalfOpen::Vote vote,
-                               const CallVerdict& verdict, MonoTime now) noexcept {
-  bool counted = false;
+void BreakerCore::settle_fleet(const Permit& permit, HalfOpen::Vote vote,
+                               const CallVerdict& verdict,
+                               std::optional<breaker::CallCounters::Kind> reported,
+                               MonoTime now) noexcept {
   {
     std::lock_guard lock(mutex_);
+    // Of a round that is over, as far as is known here. The store is told all the same, and judges
+    // by its own; but nothing opens by it.
+    const bool current = word.load(std::memory_order_relaxed) == permit.word_ &&
+                         fleet_half_.load(std::memory_order_relaxed);
     const Flag flag = verdict.open || vote == HalfOpen::Vote::failure ? Flag::failed
                       : vote == HalfOpen::Vote::success               ? Flag::ok
                                                                       : Flag::neither;
     const Nanos wanted = verdict.retry_after.value_or(Nanos::zero());
-    counted = fleet_->settle(permit.probe_, flag, wanted, now);
-    if (counted && verdict.open && opens_locked())
-      open_locked(now, {.cause = BreakerCause::directive, .wanted = verdict.retry_after});
+    const bool told = fleet_->settle(permit.probe_, flag, wanted, reported, now);
+    if (!told && reported) counters_.add(breaker::CallCounters::late);
+    if (carrier_ == nullptr) fleet_->forget_verdicts();
+    count_ended_locked();
     // A slot is free again: the next call may ask for it.
-    blocked_until_.store(0, std::memory_order_release);
+    if (current) blocked_until_.store(0, std::memory_order_release);
+    if (told && current && verdict.open && opens_locked())
+      open_locked(
+          now, {.cause = BreakerCause::directive, .wanted = verdict.retry_after, .by_probe = true});
     if (carrier_ != nullptr) carrier_->poke();
   }
   events_.deliver();
-  return counted;
+}
+
+void BreakerCore::count_ended_locked() {
+  using Counters = breaker::CallCounters;
+  for (const FleetPart::Ended& ended : fleet_->take_ended())
+    counters_.add(ended.counted ? ended.kind : Counters::late);
 }
 
 // ---- What is told, and what is heard
@@ -214,7 +232,8 @@ void BreakerCore::fleet_heard(const FleetPart::Ticket& ticket,
       blocked_until_.store(ticks(fleet_->next_slot(now, config_.max_half_open)),
                            std::memory_order_release);
     if (heard.granted && !caller)
-      (void)fleet_->settle(heard.probe, Flag::neither, Nanos::zero(), now);
+      (void)fleet_->settle(heard.probe, Flag::neither, Nanos::zero(), {}, now);
+    count_ended_locked();
   }
   events_.deliver();
   if (caller) caller(heard.granted, heard.probe);
@@ -247,8 +266,9 @@ void BreakerCore::follow_locked(MonoTime now) {
       const bool waits = gate == Gate::open && fleet_->tripped() &&
                          ticks(now) < open_until_.load(std::memory_order_relaxed);  // its own clock
       const bool there = gate == Gate::half_open && fleet_half_.load(std::memory_order_relaxed);
-      adopted_epoch_ = fleet_->record()->epoch;
+      const std::uint64_t known = std::exchange(adopted_epoch_, fleet_->record()->epoch);
       if (!waits && !there) enter_round_locked(now);
+      if (there && known != adopted_epoch_) next_round_locked(now);
       break;
     }
     case BreakerState::recovering:
@@ -256,6 +276,14 @@ void BreakerCore::follow_locked(MonoTime now) {
       follow_closed_locked(state, now);
       break;
   }
+}
+
+void BreakerCore::next_round_locked(MonoTime now) {
+  since_ = now;
+  blocked_until_.store(0, std::memory_order_release);
+  const std::uint64_t generation = word.load(std::memory_order_relaxed) >> 8;
+  word.store((generation + 1) << 8 | static_cast<std::uint64_t>(Gate::half_open),
+             std::memory_order_release);
 }
 
 void BreakerCore::follow_mode_locked(MonoTime now) {
@@ -309,6 +337,12 @@ void BreakerCore::follow_closed_locked(BreakerState state, MonoTime now) {
     pass_probes_locked(now, BreakerCause::fleet);
   else
     close_locked(now, BreakerCause::fleet);
+}
+
+FleetTie BreakerCore::tie() const {
+  std::lock_guard lock(mutex_);
+  if (carrier_ == nullptr) return FleetTie::none;
+  return carrier_->answers() ? FleetTie::follows : FleetTie::alone;
 }
 
 void BreakerCore::snapshot_fleet_locked(MonoTime now, BreakerSnapshot& shot) const {

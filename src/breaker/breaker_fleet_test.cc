@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "testing/fleet_breaker_rig.h"
+#include "weir/breaker_call.h"
 
 namespace weir {
 namespace {
@@ -162,6 +163,148 @@ TEST(FleetBreaker, AResultOfAnEarlierRoundSaysNothing) {
   EXPECT_EQ(rig.store.read().record.ok, 0U);
   EXPECT_EQ(rig[0].breaker.snapshot().late, 1U);
   EXPECT_EQ(rig[0].breaker.snapshot().expired_probes, 1U);
+}
+
+// Three probes at once, of which two must succeed.
+BreakerConfig three_at_once() {
+  BreakerConfig config = BreakerRig::config();
+  config.probes_in_flight = 3;
+  return config;
+}
+
+TEST(FleetBreaker, ADirectiveOfARoundThatIsOverOpensNobody) {
+  Rig rig(2, three_at_once());
+  rig[0].calls(3, Outcome::failure);
+  rig.pass(1s);
+  std::optional<Permit> probes[] = {rig[0].admit(), rig[0].admit(), rig[0].admit()};
+  ASSERT_TRUE(probes[2] && probes[2]->is_probe());
+  probes[0]->ok();
+  probes[1]->ok();
+  rig[0].talk();
+  rig.look();
+  ASSERT_EQ(rig[0].state(), BreakerState::closed);
+  const std::uint64_t epoch = rig.store.read().record.epoch;
+  probes[2]->report(CallVerdict::open_for(5s));
+  rig[0].talk();
+  rig.look();
+  for (const auto& worker : rig.workers) EXPECT_EQ(worker->state(), BreakerState::closed);
+  EXPECT_EQ(rig.store.read().record.epoch, epoch);
+  EXPECT_EQ(rig[0].breaker.snapshot().late, 1U);
+  EXPECT_EQ(rig[0].breaker.snapshot().ok, 2U);
+}
+
+TEST(FleetBreaker, ADirectiveOfAProbeWhoseRoundOthersEndedOpensNobodyElse) {
+  Rig rig(2, three_at_once());
+  rig[0].calls(3, Outcome::failure);
+  rig.pass(1s);
+  auto late = rig[0].admit();
+  ASSERT_TRUE(late);
+  EXPECT_TRUE(rig[1].call(Outcome::ok));
+  EXPECT_TRUE(rig[1].call(Outcome::ok));
+  const std::uint64_t epoch = rig.store.read().record.epoch;
+  // This one has not looked since, and opens by what it knows; nobody else does.
+  late->report(CallVerdict::open_for(5s));
+  rig[0].talk();
+  rig.look();
+  EXPECT_EQ(rig.store.read().record.epoch, epoch);
+  EXPECT_EQ(rig[0].state(), BreakerState::open);
+  EXPECT_EQ(rig[1].state(), BreakerState::closed);
+  EXPECT_EQ(rig[0].breaker.snapshot().late, 1U);
+  EXPECT_EQ(rig[0].breaker.snapshot().failed, 3U);
+}
+
+TEST(FleetBreaker, ADirectiveOfAProbeInItsRoundOpensForAllAsLongAsItSays) {
+  Rig rig(2);
+  rig[0].calls(3, Outcome::failure);
+  rig.pass(1s);
+  EXPECT_TRUE(rig[1].call(CallVerdict::open_for(9s)));
+  rig.look();
+  for (const auto& worker : rig.workers) {
+    EXPECT_EQ(worker->state(), BreakerState::open);
+    EXPECT_GE(worker->breaker.snapshot().until_probe, Nanos(8900ms));
+  }
+}
+
+TEST(FleetBreaker, AnOldPermitDoesNotSettleANewProbeOfItsNumber) {
+  Rig rig(1);
+  rig[0].calls(3, Outcome::failure);
+  rig.pass(1s);
+  auto old = rig[0].admit();
+  ASSERT_TRUE(old);
+  rig.store.redis.execute({"DEL", CircuitRig::kKey});
+  rig.store.run({.kind = Kind::trip, .who = 99});
+  rig.pass(1100ms);
+  auto fresh = rig[0].admit();
+  ASSERT_TRUE(fresh && fresh->is_probe());
+  old->ok();
+  rig[0].talk();
+  EXPECT_EQ(rig.store.read().record.ok, 0U);
+  fresh->ok();
+  rig[0].talk();
+  EXPECT_EQ(rig.store.read().record.ok, 1U);
+  EXPECT_EQ(rig[0].breaker.snapshot().late, 1U);
+}
+
+TEST(FleetBreaker, AnOldPermitDoesNotSettleANewProbeAfterAFailoverThatForgotIt) {
+  Rig rig(1);
+  rig[0].calls(3, Outcome::failure);
+  rig.pass(1s);
+  ASSERT_TRUE(rig[0].admit()) << "dropped at once: the round has begun";
+  rig[0].talk();
+  const testing::LuaRedis::Keys before = rig.store.redis.keys();
+  rig.clock.advance(150ms);
+  auto old = rig[0].admit();
+  ASSERT_TRUE(old);
+  rig.store.redis.restart_with(before);
+  rig.clock.advance(150ms);
+  auto fresh = rig[0].admit();
+  ASSERT_TRUE(fresh && fresh->is_probe());
+  old->ok();
+  rig[0].talk();
+  EXPECT_EQ(rig.store.read().record.ok, 0U);
+  fresh->ok();
+  rig[0].talk();
+  EXPECT_EQ(rig.store.read().record.ok, 1U);
+}
+
+TEST(FleetBreaker, AProbesResultIsCountedOnceTheStoreHasSaidWhetherItCounted) {
+  Rig rig(2, three_at_once());
+  rig[0].calls(3, Outcome::failure);
+  rig.pass(1s);
+  auto probe = rig[0].admit();
+  auto lost = rig[0].admit();
+  ASSERT_TRUE(probe && lost);
+  probe->ok();
+  EXPECT_EQ(rig[0].breaker.snapshot().ok, 0U);
+  rig[0].talk();
+  EXPECT_EQ(rig[0].breaker.snapshot().ok, 1U);
+  // One that the store never hears of did not vote.
+  lost->ok();
+  rig[0].core().share(nullptr, 0);
+  EXPECT_EQ(rig[0].breaker.snapshot().ok, 1U);
+  EXPECT_EQ(rig[0].breaker.snapshot().late, 1U);
+}
+
+TEST(FleetBreaker, AnAsyncCallIsTheProbe) {
+  Rig rig(2);
+  rig[0].calls(3, Outcome::failure);
+  rig.pass(1s);
+  // In a thread that must not wait, as the rig's: admit() would never be the probe.
+  EXPECT_FALSE(rig[0].breaker.admit());
+  int answers = 0;
+  for (int i = 0; i < 2; ++i) {
+    run_async<int>(
+        rig[0].breaker, [](AsyncCall<int> call) { call.value(7); },
+        [&](Called<int> outcome) {
+          ++answers;
+          EXPECT_EQ(outcome.value(), 7);
+        });
+    rig[0].talk();
+    rig.pass(150ms);
+  }
+  EXPECT_EQ(answers, 2);
+  EXPECT_EQ(rig[0].state(), BreakerState::closed);
+  EXPECT_EQ(rig[1].state(), BreakerState::closed);
 }
 
 TEST(FleetBreaker, ACallThatIsDroppedGivesTheSlotBack) {

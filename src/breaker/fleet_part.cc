@@ -90,12 +90,13 @@ MonoTime FleetPart::next_slot(MonoTime now, Nanos half_open) {
 
 // ---- What is to be told
 
-void FleetPart::opened(bool directive, std::optional<Nanos> wanted, MonoTime now) {
+void FleetPart::opened(const Opening& opening, MonoTime now) {
   tripped_at_ = now;
   well_again_ = false;
   vote_at_ = {};
-  if (!directive) return;
-  trip_ = wanted.value_or(Nanos::zero());
+  if (!opening.directive) return;
+  trip_ = opening.wanted.value_or(Nanos::zero());
+  trip_epoch_ = opening.fenced ? std::optional(epoch_) : std::nullopt;
   trip_till_ = now + std::max(*trip_, Nanos(seconds(5)));
 }
 
@@ -112,13 +113,15 @@ void FleetPart::force(BreakerMode mode, std::uint64_t only_epoch) {
   force_ = Force{.mode = mode, .only_epoch = only_epoch, .number = ++number_};
 }
 
-bool FleetPart::settle(std::uint32_t probe, Action::Flag flag, Nanos wanted, MonoTime now) {
+bool FleetPart::settle(std::uint32_t probe, Action::Flag flag, Nanos wanted,
+                       std::optional<CallCounters::Kind> reported, MonoTime now) {
   const auto found = probes_.find(probe);
   if (found == probes_.end()) return false;
   const Probe of = found->second;
   probes_.erase(found);
   if (now >= of.till) return false;
   if (verdicts_.size() >= kMostVerdicts) {
+    end(verdicts_.front(), false);
     verdicts_.pop_front();
     ++lost_;
   }
@@ -126,10 +129,20 @@ bool FleetPart::settle(std::uint32_t probe, Action::Flag flag, Nanos wanted, Mon
   action.epoch = of.epoch;
   action.round = of.round;
   action.flag = flag;
-  action.probe = probe;
+  action.probe = of.number;
   action.wanted = wanted;
-  verdicts_.push_back({.number = ++number_, .action = action, .till = of.till});
+  verdicts_.push_back(
+      {.number = ++number_, .action = action, .reported = reported, .till = of.till});
   return true;
+}
+
+void FleetPart::end(const Verdict& verdict, bool counted) {
+  if (verdict.reported) ended_.push_back({.kind = *verdict.reported, .counted = counted});
+}
+
+void FleetPart::forget_verdicts() {
+  for (const Verdict& verdict : verdicts_) end(verdict, false);
+  verdicts_.clear();
 }
 
 std::uint32_t FleetPart::expire(MonoTime now) {
@@ -177,6 +190,7 @@ std::vector<FleetPart::Due> FleetPart::due(const BreakerConfig& config, const Lo
   if (trip_ && !trip_out_ && local.working) {
     trip_out_ = true;
     Action action = word(Kind::trip);
+    if (trip_epoch_) action.epoch = *trip_epoch_;
     action.wanted = *trip_;
     action.jitter_thousandths = draw_jitter(config);
     out.push_back({{Kind::trip, 0}, action});
@@ -230,8 +244,10 @@ FleetPart::Heard FleetPart::heard(const Ticket& ticket, const Reply* reply, bool
                                       [&](const Verdict& v) { return v.number == ticket.number; });
       if (found == verdicts_.end()) break;
       if (reply != nullptr) {
+        end(*found, !stale);
         verdicts_.erase(found);
       } else if (now >= found->till) {
+        end(*found, false);
         verdicts_.erase(found);
         ++lost_;
       } else {
@@ -242,8 +258,9 @@ FleetPart::Heard FleetPart::heard(const Ticket& ticket, const Reply* reply, bool
     case Kind::trip:
       trip_out_ = false;
       // Another epoch: the fleet changed meanwhile, and what it changed to is seen first; where it
-      // is open already, that is what was wanted.
-      if (reply != nullptr && (!stale || (record_ && record_->state == State::open))) trip_.reset();
+      // is open already, that is what was wanted. A probe's word is over with its round.
+      if (reply != nullptr && (!stale || trip_epoch_ || (record_ && record_->state == State::open)))
+        trip_.reset();
       if (trip_ && trip_till_ && now >= *trip_till_) {
         trip_.reset();
         ++lost_;
@@ -277,19 +294,20 @@ void FleetPart::heard_probe(const Reply* reply, bool late, const BreakerConfig& 
                             MonoTime now, Heard& out) {
   const bool granted = reply != nullptr && reply->outcome == Outcome::probe_may_go;
   if (granted) {
-    probes_[reply->probe] = {.epoch = reply->record.epoch,
-                             .round = reply->record.round,
-                             .till = now + config.probe_deadline};
+    probes_[++last_probe_] = {.number = reply->probe,
+                              .epoch = reply->record.epoch,
+                              .round = reply->record.round,
+                              .till = now + config.probe_deadline};
   }
   if (late) {
     // Nobody waits for it any more: the slot goes back.
-    if (granted) settle(reply->probe, Flag::neither, Nanos::zero(), now);
+    if (granted) settle(last_probe_, Flag::neither, Nanos::zero(), {}, now);
     return;
   }
   ask_out_ = false;
   out.answered = true;
   out.granted = granted;
-  out.probe = granted ? reply->probe : 0;
+  out.probe = granted ? last_probe_ : 0;
 }
 
 }  // namespace weir::breaker

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "breaker/call_counters.h"
 #include "store/redis/circuit.h"
 #include "weir/breaker.h"
 
@@ -47,11 +48,21 @@ class FleetPart {
   // What became of an answer.
   struct Heard {
     bool follow = false;   // the record is to be followed
-    bool granted = false;  // the caller that waits is a probe, of that number
+    bool granted = false;  // the caller that waits is a probe, known here by that number
     std::uint32_t probe = 0;
     bool answered = false;  // the caller that waits is to be answered
   };
   using Waiting = std::function<void(bool granted, std::uint32_t probe)>;
+  // A probe's result, once it is known whether it counted.
+  struct Ended {
+    CallCounters::Kind kind = CallCounters::ok;
+    bool counted = false;
+  };
+  struct Opening {
+    bool directive = false;  // the dependency said so
+    bool fenced = false;     // to a probe, so it is worth nothing once the round is over
+    std::optional<Nanos> wanted{};
+  };
 
   // A denied worker asks again after so long, give or take a fifth: who holds the slots is not
   // told.
@@ -80,16 +91,21 @@ class FleetPart {
 
   // ---- What is to be told.
 
-  // This process opened by itself; `directive`: the dependency said so.
-  void opened(bool directive, std::optional<Nanos> wanted, MonoTime now);
+  // This process opened by itself.
+  void opened(const Opening& opening, MonoTime now);
   // It is well again, by itself or because the fleet is.
   void recovered();
   bool tripped() const noexcept { return tripped_at_.has_value(); }
   std::optional<MonoTime> tripped_at() const noexcept { return tripped_at_; }
   void force(BreakerMode mode, std::uint64_t only_epoch = 0);
   bool forcing() const noexcept { return force_.has_value(); }
-  // A probe ended. False: it is none, or its time was over.
-  bool settle(std::uint32_t probe, Action::Flag flag, Nanos wanted, MonoTime now);
+  // A probe ended. False: it is none, or its time was over. What a caller reported is in
+  // take_ended() as soon as the store has said whether it counted.
+  bool settle(std::uint32_t probe, Action::Flag flag, Nanos wanted,
+              std::optional<CallCounters::Kind> reported, MonoTime now);
+  std::vector<Ended> take_ended() { return std::exchange(ended_, {}); }
+  // No verdict is told any more.
+  void forget_verdicts();
   // A caller waits to be a probe. Requires: !asking().
   void ask(Waiting caller) { waiting_ = std::move(caller); }
   bool asking() const noexcept { return waiting_ != nullptr || ask_out_; }
@@ -110,6 +126,7 @@ class FleetPart {
 
  private:
   struct Probe {
+    std::uint32_t number = 0;  // the store's
     std::uint64_t epoch = 0;
     std::uint32_t round = 0;
     MonoTime till{};
@@ -117,6 +134,7 @@ class FleetPart {
   struct Verdict {
     std::uint64_t number = 0;
     Action action;
+    std::optional<CallCounters::Kind> reported{};
     MonoTime till{};  // later it says nothing
     bool out = false;
   };
@@ -127,6 +145,7 @@ class FleetPart {
     bool out = false;
   };
   MonoTime mono(Instant at) const noexcept { return read_at_ + (at - store_at_); }
+  void end(const Verdict& verdict, bool counted);
   Action word(Action::Kind kind) const;
   std::int32_t draw_jitter(const BreakerConfig& config);
   void add_vote(const BreakerConfig& config, const Local& local, MonoTime now,
@@ -151,10 +170,14 @@ class FleetPart {
   bool vote_out_ = false;
   std::optional<Nanos> trip_;  // the dependency said so, and asked for so long
   std::optional<MonoTime> trip_till_;
+  std::optional<std::uint64_t> trip_epoch_;  // it is about this one alone
   bool trip_out_ = false;
   std::optional<Force> force_;
   std::deque<Verdict> verdicts_;
+  std::vector<Ended> ended_;
+  // By a number of this process's own: the store's come again where it has lost what it gave.
   std::map<std::uint32_t, Probe> probes_;
+  std::uint32_t last_probe_ = 0;
   Waiting waiting_;
   bool ask_out_ = false;
   std::uint64_t told_ = 0;

@@ -31,8 +31,10 @@ enum class Step : std::uint8_t {
   probe,
   settle_ok,  // the probe that it had last, if it had one
   settle_failed,
-  die,   // forgets its probe
-  wait,  // 500 ms pass: more than a probe's deadline, half of the wait
+  die,        // forgets its probe
+  wait,       // 500 ms pass: more than a probe's deadline, half of the wait
+  lose,       // the store's own: the record is gone
+  roll_back,  // a failover: the last change of the record never was
 };
 
 struct Worker {
@@ -41,6 +43,7 @@ struct Worker {
   std::size_t next = 0;
   std::uint64_t epoch = 0;  // as it last read it: workers act on what they know, not on what is
   std::optional<CircuitReply> probe;
+  bool lost = false;  // the store does not know of it any more
 };
 
 // The world after some calls, and what must have held at each of them.
@@ -69,10 +72,23 @@ class World {
       worker.probe.reset();
       return;
     }
+    if (step == Step::lose || step == Step::roll_back) {
+      rig_.redis.advance(1ms);
+      rig_.redis.restart_with(step == Step::lose ? testing::LuaRedis::Keys{} : before_last_);
+      forget_lost_probes();
+      return;
+    }
+    const testing::LuaRedis::Keys keys = rig_.redis.keys();
     if ((step == Step::settle_ok || step == Step::settle_failed) && !worker.probe) return;
     const CircuitReply reply = act(worker, step);
-    worker.epoch = reply.record.epoch;
+    worker.epoch = reply.kept ? reply.record.epoch : 0;
+    if (rig_.bytes() != bytes) before_last_ = keys;
     check(step, before, bytes, reply);
+    const bool settles = step == Step::settle_ok || step == Step::settle_failed;
+    if (settles && worker.lost) {
+      EXPECT_EQ(reply.outcome, Outcome::stale) << "the store had lost that probe";
+    }
+    if (step == Step::probe && reply.outcome == Outcome::probe_may_go) worker.lost = false;
   }
 
   // After enough time, whatever happened, a worker that goes on asking gets its probe or finds it
@@ -117,9 +133,21 @@ class World {
       }
       case Step::die:
       case Step::wait:
+      case Step::lose:
+      case Step::roll_back:
         break;
     }
     return rig_.read();
+  }
+
+  void forget_lost_probes() {
+    const CircuitRecord now = rig_.read().record;
+    for (Worker& worker : workers_) {
+      if (!worker.probe) continue;
+      worker.lost |= std::none_of(now.probes.begin(), now.probes.end(), [&](const auto& probe) {
+        return probe.who == worker.who && probe.number == worker.probe->probe;
+      });
+    }
   }
 
   void check(Step step, const CircuitRecord& before, const std::string& bytes,
@@ -163,6 +191,7 @@ class World {
   CircuitRig& rig_;
   std::vector<Worker> workers_;
   std::set<std::uint32_t> numbers_;
+  testing::LuaRedis::Keys before_last_;
   std::uint32_t settled_ = 0;
 };
 
@@ -239,6 +268,18 @@ TEST(CircuitOrders, TwoWorkersWhoseLateResultsMeetALaterRound) {
                                 Step::probe, Step::settle_failed})},
                     config),
             6'435U);
+}
+
+TEST(CircuitOrders, TwoWorkersWhoseRecordIsLostOrGoesBack) {
+  // The third is the store.
+  for (const Step fault : {Step::lose, Step::roll_back}) {
+    EXPECT_EQ(explore(Workers::differ,
+                      {worker(1, {Step::vote_bad, Step::wait, Step::wait, Step::probe,
+                                  Step::settle_ok, Step::probe, Step::settle_ok}),
+                       worker(2, {Step::probe, Step::settle_failed}), worker(3, {fault})},
+                      CircuitRig::config()),
+              360U);
+  }
 }
 
 TEST(CircuitOrders, ThreeWorkersAtTheEdge) {

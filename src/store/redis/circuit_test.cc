@@ -170,6 +170,55 @@ TEST(CircuitScript, AResultOfRoundNSaysNothingInRoundNPlusOne) {
   EXPECT_EQ(rig.bytes(), before);
 }
 
+TEST(CircuitScript, AVerdictOfALostRecordSaysNothingInTheNext) {
+  CircuitRig rig;
+  rig.vote(1, true);
+  rig.redis.advance(1s);
+  const CircuitReply early = rig.probe(1);
+  rig.redis.execute({"DEL", CircuitRig::kKey});
+  rig.run({.kind = Kind::trip, .who = 2});
+  rig.redis.advance(1s);
+  const CircuitReply next = rig.probe(1);
+  ASSERT_EQ(next.outcome, Outcome::probe_may_go);
+  ASSERT_EQ(next.record.round, early.record.round) << "rounds begin anew with a record";
+  EXPECT_NE(next.probe, early.probe);
+  const std::string before = rig.bytes();
+  // Even where the number were the same.
+  EXPECT_EQ(rig.run({.kind = Kind::settle,
+                     .who = 1,
+                     .epoch = early.record.epoch,
+                     .round = early.record.round,
+                     .flag = Flag::ok,
+                     .probe = next.probe})
+                .outcome,
+            Outcome::stale);
+  EXPECT_EQ(rig.bytes(), before);
+  EXPECT_EQ(rig.settle(1, next, Flag::ok).record.ok, 1U);
+}
+
+TEST(CircuitScript, WhatAFailoverLostIsNotNamedAgain) {
+  CircuitRig rig;
+  rig.vote(1, true);
+  rig.redis.advance(1s);
+  const testing::LuaRedis::Keys open = rig.redis.keys();
+  const CircuitReply lost = rig.probe(1);
+  rig.redis.advance(1ms);
+  rig.redis.restart_with(open);
+  const CircuitReply again = rig.probe(1);
+  ASSERT_EQ(again.outcome, Outcome::probe_may_go);
+  EXPECT_NE(again.record.epoch, lost.record.epoch);
+  EXPECT_NE(again.probe, lost.probe);
+  EXPECT_EQ(rig.settle(1, lost, Flag::ok).outcome, Outcome::stale);
+  // And within one round.
+  rig.settle(1, again, Flag::neither);
+  const testing::LuaRedis::Keys half_open = rig.redis.keys();
+  const CircuitReply forgotten = rig.probe(1);
+  rig.redis.advance(1ms);
+  rig.redis.restart_with(half_open);
+  ASSERT_EQ(rig.probe(1).outcome, Outcome::probe_may_go);
+  EXPECT_EQ(rig.settle(1, forgotten, Flag::ok).outcome, Outcome::stale);
+}
+
 TEST(CircuitScript, NeitherFreesTheSlotWithoutAVote) {
   CircuitRig rig;
   rig.vote(1, true);

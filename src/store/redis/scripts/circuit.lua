@@ -28,7 +28,8 @@ local open_wait, max_wait, jitter, probes, in_flight, needed, deadline, expired_
 local t = redis.call('TIME')
 local now = t[1] * 1000 + floor(t[2] / 1000)
 
--- An epoch begins with the time, so that none of a record's epochs was one of an earlier record.
+-- An epoch begins with the time, so that none of a record's epochs was one of an earlier record, nor
+-- of what a failover has lost of this one.
 local r = {state = 'c', epoch = now, round = 0, openings = 0, since = now, till = 0, mode = 'a',
   mode_till = 0, ok = 0, bad = 0, next = 1, votes = {}, probes = {}}
 
@@ -70,7 +71,7 @@ local outcome, number, moved, written = 0, 0, false, false
 
 -- To another state: what the one before collected is over.
 local function go(state, till)
-  r.epoch = max(r.epoch + 1, found and 0 or now)
+  r.epoch = max(r.epoch + 1, now)
   r.state, r.since, r.till, r.ok, r.bad, r.votes, r.probes = state, now, till, 0, 0, {}, {}
   moved = true
 end
@@ -143,20 +144,22 @@ local function probe()
   if r.state == 'o' then
     if now < r.till then outcome = 2; return end
     go('h', now + max_half)
-    r.round = (r.round + 1) % 4294967296
+    r.round, r.next = (r.round + 1) % 4294967296, now % 4294967295 + 1
   end
   if r.state ~= 'h' then return end
   local out, bad = live()
   if #out >= in_flight or #out + r.ok + bad >= probes then outcome = 2; return end
-  number, r.bad = r.next, bad
-  r.next = r.next % 4294967295 + 1
+  -- Numbers go with the time, too: one that a failover has lost is not given out again.
+  local fresh = now % 4294967295 + 1
+  number, r.bad = (fresh - r.next) % 4294967296 < 2147483648 and fresh or r.next, bad
+  r.next = number % 4294967295 + 1
   out[#out + 1] = {who = me, number = number, till = now + deadline}
   r.probes, written, outcome = out, true, 1
 end
 
 local function settle()
   outcome = 3
-  if r.state ~= 'h' or r.mode ~= 'a' or r.round ~= round then return end
+  if r.state ~= 'h' or r.mode ~= 'a' or r.epoch ~= epoch or r.round ~= round then return end
   local out, bad = live()
   for i, p in ipairs(out) do
     if p.who == me and p.number == b then
