@@ -10,15 +10,15 @@
 
 #include "base/key_digest.h"
 #include "ledger/file_header.h"
+#include "ledger/journal_contents.h"
 #include "ledger/packed_events.h"
+#include "ledger/write_ahead_log.h"
 
 namespace weir::ledger {
 namespace {
 
 // The database grows in steps, so that most commits move no end of file.
 constexpr int kGrowth = 1 << 20;
-// A page in the log, and what stands before it.
-constexpr sqlite3_int64 kFrameBytes = 4'096 + 24;
 
 constexpr const char* kTables =
     "CREATE TABLE journal(id INTEGER PRIMARY KEY, format INTEGER NOT NULL,"
@@ -53,6 +53,13 @@ std::int64_t number(EventNumber event) {
   return static_cast<std::int64_t>(event);
 }
 
+// How many events of first to last lie behind `after` and up to `upto`.
+std::uint64_t overlap(EventNumber first, EventNumber last, EventNumber after, EventNumber upto) {
+  first = std::max(first, after + 1);
+  last = std::min(last, upto);
+  return last >= first ? last - first + 1 : 0;
+}
+
 }  // namespace
 
 std::optional<JournalFile::Seen> JournalFile::look(const std::string& path) {
@@ -74,25 +81,6 @@ Error no_more(const std::string& path, const std::string& what, EventNumber held
 }
 
 }  // namespace
-
-Result<void> check_mark(const std::string& path, const std::optional<JournalMark::Held>& held,
-                        std::uint64_t journal, EventNumber last) {
-  if (!held || held->last == 0) return {};
-  if (held->journal != journal) {
-    return Error{ErrorCode::invalid_argument,
-                 path + ": is another journal than the one that was here, which held " +
-                     std::to_string(held->last) +
-                     " events; bring that one back, or remove journal.db-mark to go on with this "
-                     "one"};
-  }
-  if (held->last <= last) return {};
-  return Error{ErrorCode::invalid_argument,
-               path + ": holds events up to number " + std::to_string(last) + ", and once held " +
-                   std::to_string(held->last) +
-                   ": it, or its log journal.db-wal, was emptied, cut short, damaged or replaced"
-                   "; bring both back as they were, or remove journal.db-mark to go on without "
-                   "what is missing"};
-}
 
 Result<JournalFile> JournalFile::open(const Options& options, std::optional<Durable> durable) {
   JournalFile file(options);
@@ -150,7 +138,7 @@ Result<void> JournalFile::set_up() {
   }
   mode->reset();
   if (auto named = read_name(); !named) return named;
-  return rewrite_log();
+  return rewrite_log(db_, options_.log_pages);
 }
 
 // The first transaction, whole before there is a write-ahead log: whatever became a file of ours
@@ -204,44 +192,6 @@ Result<void> JournalFile::hold_against_mark() {
   return {};
 }
 
-// After a failed sync the system may hold pages that it shows to every reader and will never write:
-// another sync succeeds, and proves nothing. Written again, they are dirty again, and synced or
-// refused like any others. What it shows no longer, the log's own checksums leave out.
-Result<void> JournalFile::rewrite_log() {
-  auto transaction = Transaction::begin(db_);  // keeps other writers away
-  if (!transaction) return transaction.error();
-  sqlite3_file* log = nullptr;
-  int code = sqlite3_file_control(db_.handle(), "main", SQLITE_FCNTL_JOURNAL_POINTER,
-                                  static_cast<void*>(&log));
-  if (code != SQLITE_OK) return db_.error(code, "finding its log");
-  if (log == nullptr || log->pMethods == nullptr) return {};
-  sqlite3_int64 size = 0;
-  if (code = log->pMethods->xFileSize(log, &size); code != SQLITE_OK)
-    return db_.error(code, "measuring its log");
-  std::string piece(std::size_t{64} << 10, '\0');
-  for (sqlite3_int64 at = 0; at < size; at += static_cast<sqlite3_int64>(piece.size())) {
-    const int bytes = static_cast<int>(
-        std::min<sqlite3_int64>(size - at, static_cast<sqlite3_int64>(piece.size())));
-    if (code = log->pMethods->xRead(log, piece.data(), bytes, at); code != SQLITE_OK)
-      return db_.error(code, "reading its log");
-    if (code = log->pMethods->xWrite(log, piece.data(), bytes, at); code != SQLITE_OK)
-      return db_.error(code, "writing its log again");
-  }
-  // A log that has its length already is written in place: a sync that must also move the end of a
-  // file costs twice as much. Where there is no room for it the log grows as it needs.
-  const sqlite3_int64 whole = kFrameBytes * (options_.log_pages + options_.log_pages / 4 + 16);
-  std::fill(piece.begin(), piece.end(), '\0');
-  while (size < whole && code == SQLITE_OK) {
-    const int bytes = static_cast<int>(
-        std::min<sqlite3_int64>(whole - size, static_cast<sqlite3_int64>(piece.size())));
-    code = log->pMethods->xWrite(log, piece.data(), bytes, size);
-    size += bytes;
-  }
-  if (code = log->pMethods->xSync(log, SQLITE_SYNC_NORMAL); code != SQLITE_OK)
-    return db_.error(code, "syncing its log");
-  return {};
-}
-
 Result<void> JournalFile::remove_after(EventNumber durable) {
   auto transaction = Transaction::begin(db_);
   if (!transaction) return transaction.error();
@@ -279,63 +229,6 @@ Result<void> JournalFile::prepare() {
     *statement = std::move(*prepared);
   }
   return {};
-}
-
-namespace {
-
-// The time of the first event behind `seen` in a row of events.
-std::optional<Instant> time_in(const Statement& row, EventNumber seen) {
-  std::optional<Instant> time;
-  auto at = static_cast<EventNumber>(row.number(0));
-  const auto last = static_cast<EventNumber>(row.number(1));
-  if (last < at) return time;
-  unpack(row.bytes(2), last - at + 1, [&](std::string_view body) {
-    if (at++ <= seen || time) return;
-    // A damaged event has no time; settlement puts it aside.
-    if (const auto event = decode(body)) time = event->at;
-  });
-  return time;
-}
-
-// How many events of first to last lie behind `after` and up to `upto`.
-std::uint64_t overlap(EventNumber first, EventNumber last, EventNumber after, EventNumber upto) {
-  first = std::max(first, after + 1);
-  last = std::min(last, upto);
-  return last >= first ? last - first + 1 : 0;
-}
-
-}  // namespace
-
-Result<JournalFile::Counts> read_counts(Database& db) {
-  auto rows = db.prepare(
-      "SELECT settled_upto, settled, replayed, skipped,"
-      "  max(settled_upto, floor, coalesce((SELECT max(last) FROM events), 0),"
-      "      coalesce((SELECT max(number) FROM quarantine), 0)),"
-      // Of the first row the ledger may have a part.
-      "  (SELECT coalesce(sum(last - max(number, settled_upto + 1) + 1), 0) FROM events),"
-      "  (SELECT total(length(packed)) FROM events),"
-      "  (SELECT count(*) FROM quarantine), (SELECT total(length(body)) FROM quarantine)"
-      "  FROM journal");
-  if (!rows) return rows.error();
-  const auto row = rows->step();
-  if (!row) return row.error();
-  const auto column = [&rows](int i) { return static_cast<std::uint64_t>(rows->number(i)); };
-  JournalFile::Counts counts{.last = column(4),
-                             .settled_upto = column(0),
-                             .settled = column(1),
-                             .unsettled = column(5),
-                             .unsettled_bytes = column(6),
-                             .quarantined = column(7),
-                             .quarantined_bytes = column(8),
-                             .replayed = column(2),
-                             .skipped = column(3),
-                             .oldest = std::nullopt};
-  auto first = db.prepare("SELECT number, last, packed FROM events ORDER BY number LIMIT 1");
-  if (!first) return first.error();
-  const auto any = first->step();
-  if (!any) return any.error();
-  if (*any) counts.oldest = time_in(*first, counts.settled_upto);
-  return counts;
 }
 
 Result<void> JournalFile::count() {
@@ -550,45 +443,6 @@ Result<void> JournalFile::verify() {
   return Error{ErrorCode::internal, options_.path + ": " + std::to_string(c.last) +
                                         " events were recorded and " + std::to_string(accounted) +
                                         " are accounted for"};
-}
-
-Result<void> verify_journal(Database& db) {
-  auto check = db.prepare("PRAGMA integrity_check");
-  if (!check) return check.error();
-  auto row = check->step();
-  if (!row) return row.error();
-  if (check->bytes(0) != "ok")
-    return Error{ErrorCode::invalid_argument,
-                 db.path() + ": damaged: " + std::string(check->bytes(0))};
-  check->reset();
-  auto events = db.prepare("SELECT number, last, packed FROM events ORDER BY number");
-  if (!events) return events.error();
-  for (;;) {
-    row = events->step();
-    if (!row) return row.error();
-    if (!*row) return {};
-    auto at = events->number(0);
-    const auto last = events->number(1);
-    std::string fault;
-    unpack(events->bytes(2), static_cast<std::size_t>(std::max<std::int64_t>(last - at + 1, 0)),
-           [&](std::string_view body) {
-             const auto event = decode(body);
-             if (!event && fault.empty())
-               fault = "event " + std::to_string(at) + ": " + event.error().message;
-             ++at;
-           });
-    if (!fault.empty()) return Error{ErrorCode::invalid_argument, db.path() + ": " + fault};
-  }
-}
-
-std::uint64_t bytes_on_disk(const std::string& path) {
-  std::uint64_t bytes = 0;
-  for (const char* ending : {"", "-wal", "-shm"}) {
-    struct stat found {};
-    if (::stat((path + ending).c_str(), &found) == 0)
-      bytes += static_cast<std::uint64_t>(found.st_size);
-  }
-  return bytes;
 }
 
 }  // namespace weir::ledger

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ledger/event_batch.h"
+#include "ledger/journal_contents.h"
 #include "ledger/journal_mark.h"
 #include "ledger/note.h"
 #include "ledger/sqlite.h"
@@ -16,9 +17,6 @@
 #include "weir/result.h"
 
 namespace weir::ledger {
-
-// Events have numbers from 1, without gaps, in the order in which they became durable.
-using EventNumber = std::uint64_t;
 
 // How far the ledger is, and what it would not take.
 struct Settled {
@@ -46,18 +44,7 @@ class JournalFile {
     // Pages of the write-ahead log before they are carried into the database: 4 MiB.
     int log_pages = 1'000;
   };
-  struct Counts {
-    EventNumber last = 0;  // of the last durable event
-    EventNumber settled_upto = 0;
-    std::uint64_t settled = 0;    // events that the ledger has
-    std::uint64_t unsettled = 0;  // events that wait for it, and their bytes
-    std::uint64_t unsettled_bytes = 0;
-    std::uint64_t quarantined = 0;  // events that it would not take
-    std::uint64_t quarantined_bytes = 0;
-    std::uint64_t replayed = 0;     // events that left quarantine under a new number
-    std::uint64_t skipped = 0;      // numbers that were passed over: see skip_to()
-    std::optional<Instant> oldest;  // unsettled event
-  };
+  using Counts = JournalCounts;
 
   // What an earlier handle is known to have made durable.
   struct Durable {
@@ -100,7 +87,6 @@ class JournalFile {
   Result<void> make_tables();
   Result<void> read_name();
   Result<void> hold_against_mark();
-  Result<void> rewrite_log();
   Result<void> remove_after(EventNumber durable);
   Result<void> count();
   Result<void> read_oldest();
@@ -140,18 +126,5 @@ class JournalFile {
   std::optional<JournalMark::Held> held_;  // what was marked before
   std::optional<JournalMark> mark_;
 };
-
-// What a journal holds, as its database says.
-Result<JournalFile::Counts> read_counts(Database& db);
-
-// Nothing, where a journal that holds `counts` holds what was marked of it; see JournalMark.
-Result<void> check_mark(const std::string& path, const std::optional<JournalMark::Held>& held,
-                        std::uint64_t journal, EventNumber last);
-
-// Every page and every event of a journal.
-Result<void> verify_journal(Database& db);
-
-// What the journal at `path` takes of its disk.
-std::uint64_t bytes_on_disk(const std::string& path);
 
 }  // namespace weir::ledger

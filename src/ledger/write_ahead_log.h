@@ -1,0 +1,14 @@
+#pragma once
+
+#include "ledger/sqlite.h"
+#include "weir/result.h"
+
+namespace weir::ledger {
+
+// Sees to it that what can be read in a database's write-ahead log is on the disk, and makes the
+// log as long as `pages` pages and some more, so that commits need not move its end.
+//
+// Errors:      as sqlite_error(): nobody knows what is on the disk.
+Result<void> rewrite_log(Database& db, int pages);
+
+}  // namespace weir::ledger
