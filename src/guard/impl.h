@@ -34,6 +34,10 @@ class Guard::Impl {
   // What an earlier process left in the journal counts again, and reservations expire from now on.
   // After the store was opened.
   void resume_usage();
+  // Records usage by this one from now on, and reserves nothing: of a simulation.
+  void record_by(std::unique_ptr<guard::UsageRecorder> usage) { usage_ = std::move(usage); }
+  // What an earlier process served beyond its part counts again.
+  void resume_overspend();
   // Decides by this one from now on: of a simulation, before the first decision.
   void share(std::unique_ptr<guard::SharedStore> store) {
     shared_ = std::move(store);

@@ -28,13 +28,16 @@ Decision refused(Reason reason, Rung rung, std::uint64_t cost) {
 
 }  // namespace
 
+void Guard::Impl::resume_overspend() {
+  if (!shared_) return;
+  for (const auto& [counter, window, units] : usage_->overspent_before())
+    shared_->restore_overspend(counter, window, units);
+}
+
 void Guard::Impl::resume_usage() {
   if (!usage_) return;
   shared_later_ = shared_;
-  if (shared_) {
-    for (const auto& [counter, window, units] : usage_->overspent_before())
-      shared_->restore_overspend(counter, window, units);
-  }
+  resume_overspend();
   usage_->reservations().start(
       {.give_back = [this](const guard::HeldReservation& held,
                            std::uint64_t units) { give_back(held, units); },

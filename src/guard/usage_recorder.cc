@@ -175,7 +175,7 @@ Result<std::unique_ptr<UsageRecorder>> UsageRecorder::open(const policy::Journal
   recorder->process_ = random_number();
   recorder->journal_ = std::move(*journal);
   recorder->book_ = std::make_unique<ReservationBook>(*recorder->journal_, clock);
-  recorder->read_notes(spec.folder);
+  recorder->read_notes();
   const std::string url =
       spec.ledger.empty() ? "sqlite:" + spec.folder + "/ledger.db" : spec.ledger;
   ledger::Settler::Options settling;
@@ -185,6 +185,30 @@ Result<std::unique_ptr<UsageRecorder>> UsageRecorder::open(const policy::Journal
   UsageRecorder* self = recorder.get();
   recorder->source_ =
       metrics.add_source([self](render::Exposition& out) { self->write_metrics(out); });
+  return recorder;
+}
+
+Result<std::unique_ptr<UsageRecorder>> UsageRecorder::open_on(const Ground& ground,
+                                                              const policy::JournalSpec& spec,
+                                                              Clock& clock,
+                                                              render::Metrics& metrics) {
+  std::unique_ptr<UsageRecorder> recorder(new UsageRecorder(clock, metrics));
+  auto journal = ledger::Journal::open({.folder = spec.folder,
+                                        .max_bytes = spec.max_bytes,
+                                        .within = spec.within,
+                                        .vfs = ground.vfs,
+                                        .log_pages = ground.log_pages,
+                                        .clock = &clock,
+                                        .wake = ground.wake,
+                                        .name = ground.journal});
+  if (!journal) return journal.error();
+  recorder->process_ = ground.process;
+  recorder->journal_ = std::move(*journal);
+  recorder->book_ = std::make_unique<ReservationBook>(*recorder->journal_, clock);
+  recorder->read_notes();
+  recorder->settler_ = std::make_unique<ledger::Settler>(
+      *recorder->journal_, ground.open_ledger, clock,
+      ledger::Settler::Options{.driven = true, .seed = ground.process});
   return recorder;
 }
 
@@ -224,8 +248,9 @@ std::uint64_t UsageRecorder::metered(const Plan& plan) noexcept {
 }
 
 // A journal that cannot be read now knows nothing: what it says is asked for once, at the start.
-void UsageRecorder::read_notes(const std::string& folder) {
-  auto reader = ledger::JournalReader::open(ledger::Journal::file_in(folder));
+void UsageRecorder::read_notes() {
+  const ledger::Journal::Options& where = journal_->options();
+  auto reader = ledger::JournalReader::open(ledger::Journal::file_in(where.folder, where.vfs));
   if (!reader) return;
   const Instant now = clock_.now();
   (void)reader->notes([&](const ledger::Note& note) {

@@ -19,6 +19,7 @@
 
 namespace weir::ledger {
 class Journal;
+class Ledger;
 class Settler;
 }  // namespace weir::ledger
 
@@ -33,6 +34,19 @@ class UsageRecorder {
   // Errors:      as Journal::open(). A ledger that does not answer is no error: events wait for it.
   static Result<std::unique_ptr<UsageRecorder>> open(const policy::JournalSpec& spec, Clock& clock,
                                                      render::Metrics& metrics, Observer* observer);
+  // What lies below a recorder of a simulation, which has no thread: whoever opened it turns its
+  // journal and its settler.
+  struct Ground {
+    std::string vfs;
+    int log_pages = 0;
+    std::function<void()> wake;  // the journal: see its Options
+    std::function<Result<std::unique_ptr<ledger::Ledger>>()> open_ledger;
+    std::uint64_t journal = 0;  // its name
+    std::uint64_t process = 0;  // the first half of this process's event ids
+  };
+  static Result<std::unique_ptr<UsageRecorder>> open_on(const Ground& ground,
+                                                        const policy::JournalSpec& spec,
+                                                        Clock& clock, render::Metrics& metrics);
   ~UsageRecorder();
   UsageRecorder(const UsageRecorder&) = delete;
   UsageRecorder& operator=(const UsageRecorder&) = delete;
@@ -64,6 +78,8 @@ class UsageRecorder {
   void append_reservation(const Plan& plan, const Usage& usage, const ReservationTerms& terms,
                           std::function<void(std::optional<std::string>)> done);
   ReservationBook& reservations() noexcept { return *book_; }
+  ledger::Journal& journal() noexcept { return *journal_; }
+  ledger::Settler& settler() noexcept { return *settler_; }
 
   IdempotencyTable& requests() noexcept { return requests_; }
 
@@ -94,7 +110,7 @@ class UsageRecorder {
 
  private:
   class Events;
-  void read_notes(const std::string& folder);
+  void read_notes();
   HeldReservation hold(const Plan& plan, const Usage& usage, const ReservationTerms& terms,
                        const Decision* decision);
 

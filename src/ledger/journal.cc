@@ -6,15 +6,14 @@
 namespace weir::ledger {
 namespace {
 
-MonoTime mono_now() {
-  return std::chrono::steady_clock::now();
-}
-
 // Whose committing thread this is.
 thread_local const Journal* running_here = nullptr;
 
 // While the thread opens the file for the first time nobody is refused for that.
 constexpr Nanos kFirstOpening = std::chrono::seconds(2);
+
+// Until somebody brings something.
+constexpr Nanos kNothingToDo = std::chrono::hours(1);
 
 }  // namespace
 
@@ -33,6 +32,10 @@ Result<std::unique_ptr<Journal>> Journal::open(Options options) {
   auto lock = FolderLock::take(options.folder);
   if (!lock) return lock.error();
   std::unique_ptr<Journal> journal(new Journal(std::move(options), std::move(*lock)));
+  if (journal->driven()) {
+    (void)journal->turn();
+    return journal;
+  }
   std::unique_lock waiting(journal->mutex_);
   journal->committed_.wait_for(waiting, kFirstOpening,
                                [&] { return journal->id_ != 0 || journal->failures_ != 0; });
@@ -42,10 +45,12 @@ Result<std::unique_ptr<Journal>> Journal::open(Options options) {
 
 Journal::Journal(Options options, FolderLock lock)
     : options_(std::move(options)),
+      clock_(options_.clock != nullptr ? *options_.clock : Clock::real()),
       lock_(std::move(lock)),
       failure_(Error{ErrorCode::unavailable, options_.folder + ": the journal is being opened"}),
-      failing_since_(mono_now()),
-      thread_([this] { run(); }) {}
+      failing_since_(mono_now()) {
+  if (!driven()) thread_ = std::thread([this] { run(); });
+}
 
 Journal::~Journal() {
   (void)close();
@@ -58,8 +63,13 @@ std::uint64_t Journal::close() noexcept {
   }
   changed_.notify_all();
   committed_.notify_all();
-  if (!thread_.joinable()) return lost_;
-  thread_.join();
+  if (ended_ || (!driven() && !thread_.joinable())) return lost_;
+  if (driven()) {
+    while (turn()) continue;
+  } else {
+    thread_.join();
+  }
+  ended_ = true;
   // Nobody was told that these are recorded, but somebody has to hear that they are not.
   lost_ = queue_.events.size();
   if (lost_ > 0 && options_.changed) {
@@ -128,7 +138,7 @@ void Journal::append(std::span<const UsageEvent> events, std::vector<Note> notes
       refused_ += events.size();
     }
   }
-  if (wake) changed_.notify_one();
+  if (wake) wake_thread();
   if (done) done(why);
 }
 
@@ -139,7 +149,7 @@ bool Journal::follow(std::span<const UsageEvent> events, std::vector<Note> notes
     refused_ += events.size();
     return false;
   }
-  if (queue_.waiters.size() == 1) changed_.notify_one();
+  if (queue_.waiters.size() == 1) wake_thread();
   return true;
 }
 
@@ -155,7 +165,7 @@ void Journal::settled(Settled settled) {
   std::lock_guard lock(mutex_);
   if (settled.journal != id_) return;  // of a journal that lay here before
   keep_settled(std::move(settled));
-  changed_.notify_one();
+  wake_thread();
 }
 
 // Under the lock.
@@ -169,7 +179,7 @@ void Journal::keep_settled(Settled settled) {
 void Journal::skip_to(EventNumber number) {
   std::lock_guard lock(mutex_);
   skip_to_ = std::max(skip_to_, number);
-  changed_.notify_one();
+  wake_thread();
 }
 
 std::optional<Journal::Readable> Journal::readable() const {
@@ -214,24 +224,48 @@ bool Journal::in_its_thread() const noexcept {
 void Journal::run() {
   running_here = this;
   std::unique_lock lock(mutex_);
-  for (;;) {
-    tell(lock);
-    if (!file_) {
-      reopen(lock);
-      tell(lock);
-      if (!file_) changed_.wait_for(lock, options_.retry, [&] { return stopping_; });
-      if (!file_ && stopping_) return;
-      continue;
-    }
-    if (stopping_ && queue_.waiters.empty()) return;
-    if (due(mono_now())) {
-      commit(lock);
-      if (!file_ && stopping_) return;
-    } else if (queue_.waiters.empty()) {
-      changed_.wait(lock);
+  while (const auto rest = step(lock)) {
+    if (*rest <= Nanos{0}) continue;
+    if (file_) {
+      changed_.wait_for(lock, *rest);
     } else {
-      changed_.wait_until(lock, queue_.first + options_.within);
+      changed_.wait_for(lock, *rest, [&] { return stopping_; });
     }
+  }
+}
+
+std::optional<Nanos> Journal::turn() {
+  const Journal* const before = std::exchange(running_here, this);
+  std::unique_lock lock(mutex_);
+  const auto rest = step(lock);
+  running_here = before;
+  return rest;
+}
+
+// Under the lock: some work, and how long there is no more.
+std::optional<Nanos> Journal::step(std::unique_lock<std::mutex>& lock) {
+  tell(lock);
+  if (!file_) {
+    reopen(lock);
+    tell(lock);
+    if (file_) return Nanos{0};
+    return stopping_ ? std::nullopt : std::optional(options_.retry);
+  }
+  if (stopping_ && queue_.waiters.empty()) return std::nullopt;
+  const MonoTime now = mono_now();
+  if (due(now)) {
+    commit(lock);
+    if (!file_ && stopping_) return std::nullopt;
+    return Nanos{0};
+  }
+  return queue_.waiters.empty() ? kNothingToDo : queue_.first + options_.within - now;
+}
+
+void Journal::wake_thread() {
+  if (driven()) {
+    options_.wake();
+  } else {
+    changed_.notify_one();
   }
 }
 
@@ -257,6 +291,7 @@ void Journal::reopen(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   JournalFile::Options file = file_in(options_.folder, options_.vfs);
   file.log_pages = options_.log_pages;
+  file.name = options_.name;
   auto opened = JournalFile::open(file, durable_);
   lock.lock();
   if (!opened) {

@@ -62,6 +62,11 @@ class Journal {
     int log_pages = 1'000;  // as JournalFile::Options
     // Hears when the disk takes events no more, with why, and when it does again. Must not block.
     std::function<void(bool writable, const std::string& why)> changed{};
+    // Of a simulation: its clock, and what hears that there is work. Given both, there is no
+    // thread: whoever opened the journal calls turn() when it was woken, and when turn() said.
+    Clock* clock = nullptr;
+    std::function<void()> wake{};
+    std::uint64_t name = 0;  // as JournalFile::Options
   };
 
   // Errors:      failed_precondition: another process writes to this folder; invalid_argument: the
@@ -108,6 +113,10 @@ class Journal {
   // Returns when there is something behind `seen` to settle, or after `most`.
   void wait_for_events(EventNumber seen, Nanos most) const;
 
+  // One step of the thread's work, where there is none; answers what it finished. Returns how long
+  // there is nothing more to do; absent: there is nothing any more, for the journal is closed.
+  std::optional<Nanos> turn();
+
   bool writable() const;
   // Whether the caller is in the committing thread, which answers append(): it must not wait for
   // that.
@@ -136,7 +145,11 @@ class Journal {
   Journal(Options options, FolderLock lock);
   Result<void> room() const;
   bool push(std::span<const UsageEvent> events, std::vector<Note>& notes, Done* done, Error& why);
+  MonoTime mono_now() const { return clock_.mono(); }
+  bool driven() const noexcept { return static_cast<bool>(options_.wake); }
+  void wake_thread();
   void run();
+  std::optional<Nanos> step(std::unique_lock<std::mutex>& lock);
   void tell(std::unique_lock<std::mutex>& lock);
   void reopen(std::unique_lock<std::mutex>& lock);
   void commit(std::unique_lock<std::mutex>& lock);
@@ -147,6 +160,7 @@ class Journal {
   void publish();
 
   const Options options_;
+  Clock& clock_;
   const FolderLock lock_;
 
   // The thread's own.
@@ -173,6 +187,7 @@ class Journal {
   std::uint64_t refused_ = 0;
   std::uint64_t failures_ = 0;
   std::uint64_t lost_ = 0;
+  bool ended_ = false;  // its work
 
   std::thread thread_;  // last: it uses the rest
 };

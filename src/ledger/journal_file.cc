@@ -155,8 +155,8 @@ Result<void> JournalFile::make_tables() {
   if (auto made = db_.run(kTables); !made) return made;
   auto first = db_.prepare("INSERT INTO journal VALUES(1, ?, ?, 0, 0, 0, 0, 0)");
   if (!first) return first.error();
-  if (auto put = first->bind(1, std::int64_t{kJournalFile.format}).bind(2, random_name()).run();
-      !put)
+  const std::int64_t name = options_.name != 0 ? number(options_.name) : random_name();
+  if (auto put = first->bind(1, std::int64_t{kJournalFile.format}).bind(2, name).run(); !put)
     return put;
   return transaction->commit();
 }

@@ -43,6 +43,7 @@ class JournalFile {
     std::string vfs;  // empty: the system's files
     // Pages of the write-ahead log before they are carried into the database: 4 MiB.
     int log_pages = 1'000;
+    std::uint64_t name = 0;  // of a journal that is made; 0: drawn
   };
   using Counts = JournalCounts;
 

@@ -12,9 +12,13 @@ constexpr Nanos kIdle = std::chrono::milliseconds(200);
 }  // namespace
 
 Settler::Settler(Journal& journal, Open open, Clock& clock, Options options)
-    : journal_(journal), open_(std::move(open)), clock_(clock), options_(options), thread_([this] {
-        run();
-      }) {}
+    : journal_(journal),
+      open_(std::move(open)),
+      clock_(clock),
+      options_(std::move(options)),
+      random_(options_.seed ? *options_.seed : std::random_device{}()) {
+  if (!options_.driven) thread_ = std::thread([this] { run(); });
+}
 
 Settler::~Settler() {
   {
@@ -22,32 +26,38 @@ Settler::~Settler() {
     stopping_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 SettlerStatus Settler::status() const {
   std::lock_guard lock(mutex_);
   SettlerStatus status = status_;
-  if (!status.working) status.failing_for = std::chrono::steady_clock::now() - failing_since_;
+  if (!status.working) status.failing_for = clock_.mono() - failing_since_;
   return status;
 }
 
 void Settler::run() {
   for (;;) {
-    const Result<bool> result = step();
-    note(result);
-    if (result && !*result) journal_.wait_for_events(seen_, kIdle);
+    const Nanos rest = turn();
+    if (idle_) journal_.wait_for_events(seen_, rest);
     std::unique_lock lock(mutex_);
-    if (!result) {
-      wait_ = wait_ == Nanos{0} ? options_.wait : std::min(wait_ * 2, options_.max_wait);
-      // A fleet whose ledger comes back does not come back to it at one moment.
-      const auto part = static_cast<std::int64_t>(random_() % 512);
-      changed_.wait_for(lock, wait_ * (768 + part) / 1'024, [&] { return stopping_; });
-    } else {
-      wait_ = Nanos{0};
-    }
+    if (!idle_ && rest > Nanos{0}) changed_.wait_for(lock, rest, [&] { return stopping_; });
     if (stopping_) return;
   }
+}
+
+Nanos Settler::turn() {
+  const Result<bool> result = step();
+  note(result);
+  idle_ = result && !*result;
+  if (result) {
+    wait_ = Nanos{0};
+    return idle_ ? kIdle : Nanos{0};
+  }
+  wait_ = wait_ == Nanos{0} ? options_.wait : std::min(wait_ * 2, options_.max_wait);
+  // A fleet whose ledger comes back does not come back to it at one moment.
+  const auto part = static_cast<std::int64_t>(random_() % 512);
+  return wait_ * (768 + part) / 1'024;
 }
 
 void Settler::note(const Result<bool>& result) {
@@ -55,7 +65,7 @@ void Settler::note(const Result<bool>& result) {
   {
     std::lock_guard lock(mutex_);
     changed = status_.working != result.has_value();
-    if (!result && changed) failing_since_ = std::chrono::steady_clock::now();
+    if (!result && changed) failing_since_ = clock_.mono();
     status_.working = result.has_value();
     status_.why = result ? std::string() : result.error().message;
   }

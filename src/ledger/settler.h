@@ -48,6 +48,9 @@ class Settler {
     bool accept_loss = false;
     // Hears when the ledger takes events no more, with why, and when it does again. Must not block.
     std::function<void(bool works, const std::string& why)> changed{};
+    // Of a simulation: there is no thread; whoever made it calls turn() when the last one said.
+    bool driven = false;
+    std::optional<std::uint64_t> seed{};  // of the waits; absent: drawn
   };
   // `journal` and `clock` outlive this.
   Settler(Journal& journal, Open open, Clock& clock, Options options);
@@ -56,6 +59,9 @@ class Settler {
   ~Settler();
   Settler(const Settler&) = delete;
   Settler& operator=(const Settler&) = delete;
+
+  // One step of the thread's work, where there is none; returns how long to wait for the next.
+  Nanos turn();
 
   SettlerStatus status() const;
 
@@ -81,7 +87,8 @@ class Settler {
   EventNumber single_ = 0;  // up to here one event at a time: one of them is refused
   int refusals_ = 0;        // of the event behind seen_
   Nanos wait_{0};
-  std::mt19937_64 random_{std::random_device{}()};
+  bool idle_ = false;  // waits for events, and not for time
+  std::mt19937_64 random_;
 
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;

@@ -407,6 +407,11 @@ bool ForgetfulDisk::power_is_cut() const {
   return !state_->powered();
 }
 
+void ForgetfulDisk::go_on() {
+  std::lock_guard lock(state_->mutex);
+  state_->power_until = std::numeric_limits<std::uint64_t>::max();
+}
+
 void ForgetfulDisk::restart(Unsynced unsynced, std::uint64_t seed) {
   std::lock_guard lock(state_->mutex);
   std::mt19937_64 random(seed);

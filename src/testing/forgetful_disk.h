@@ -47,6 +47,9 @@ class ForgetfulDisk {
   void cut_power_at(std::uint64_t nth);
   bool power_is_cut() const;
 
+  // It was not the power, only the process: every reader sees what it saw.
+  void go_on();
+
   // What was not synced: gone, there, or by a draw for each 512 bytes of each write.
   enum class Unsynced { lost, kept, drawn };
   // The power comes back: all open files must be closed by now.
