@@ -198,6 +198,11 @@ bool Journal::writable() const {
   return !failure_;
 }
 
+bool Journal::met() const {
+  std::lock_guard lock(mutex_);
+  return id_ != 0;
+}
+
 JournalStatus Journal::status() const {
   JournalStatus status;
   {
@@ -293,6 +298,11 @@ void Journal::reopen(std::unique_lock<std::mutex>& lock) {
   file.log_pages = options_.log_pages;
   file.name = options_.name;
   auto opened = JournalFile::open(file, durable_);
+  if (opened && options_.meet && opened->id() != met_) {
+    const auto met = options_.meet(*opened);
+    if (met) met_ = opened->id();
+    if (!met) opened = met.error();
+  }
   lock.lock();
   if (!opened) {
     fail(opened.error());
@@ -392,7 +402,8 @@ std::vector<Journal::Done> Journal::keep_followers() {
 void Journal::publish() {
   counts_ = file_->counts();
   id_ = file_->id();
-  durable_ = JournalFile::Durable{.journal = id_, .last = counts_.last};
+  durable_ =
+      JournalFile::Durable{.journal = id_, .last = counts_.last, .notes = file_->notes_done()};
   committed_.notify_all();
 }
 

@@ -44,7 +44,9 @@ struct JournalStatus {
 //              that hangs holds only those who were there when it began: after kStuck nobody else
 //              waits for it.
 // Bounds:      max_bytes of events that the ledger has not taken yet, quarantined ones included;
-//              max_waiting events in memory. The file grows to about max_bytes and 10 MiB.
+//              max_waiting events in memory. The file grows to about max_bytes and 10 MiB, and what
+//              its notes take besides: kMostNotes of them, some 200 bytes each, of which those of
+//              reservations that stand hold their events.
 // Threads:     any. Callbacks come from the committing thread, or from the caller's where the
 //              journal says no at once; they must not block.
 class Journal {
@@ -67,6 +69,10 @@ class Journal {
     Clock* clock = nullptr;
     std::function<void()> wake{};
     std::uint64_t name = 0;  // as JournalFile::Options
+    // Reads what it needs of a journal that this process did not have before, in the committing
+    // thread and before anything is taken; where it cannot, the journal is not opened, and it is
+    // asked again.
+    std::function<Result<void>(JournalFile& file)> meet{};
   };
 
   // Errors:      failed_precondition: another process writes to this folder; invalid_argument: the
@@ -118,6 +124,8 @@ class Journal {
   std::optional<Nanos> turn();
 
   bool writable() const;
+  // Whether a journal was opened, and met: see Options::meet.
+  bool met() const;
   // Whether the caller is in the committing thread, which answers append(): it must not wait for
   // that.
   bool in_its_thread() const noexcept;
@@ -166,6 +174,7 @@ class Journal {
   // The thread's own.
   std::optional<JournalFile> file_;
   std::optional<JournalFile::Durable> durable_;  // absent: nothing was ever opened by this process
+  std::uint64_t met_ = 0;                        // the journal that Options::meet read
   bool told_failing_ = false;
   Queue taken_;
 

@@ -73,7 +73,7 @@ Result<void> check_mark(const std::string& path, const std::optional<JournalMark
                    "what is missing"};
 }
 
-Result<void> verify_journal(Database& db) {
+Result<void> verify_journal(Database& db, const std::function<void(std::uint64_t)>& seen) {
   auto check = db.prepare("PRAGMA integrity_check");
   if (!check) return check.error();
   auto row = check->step();
@@ -84,6 +84,7 @@ Result<void> verify_journal(Database& db) {
   check->reset();
   auto events = db.prepare("SELECT number, last, packed FROM events ORDER BY number");
   if (!events) return events.error();
+  std::uint64_t count = 0;
   for (;;) {
     row = events->step();
     if (!row) return row.error();
@@ -97,7 +98,9 @@ Result<void> verify_journal(Database& db) {
              if (!event && fault.empty())
                fault = "event " + std::to_string(at) + ": " + event.error().message;
              ++at;
+             ++count;
            });
+    if (seen) seen(count);
     if (!fault.empty()) return Error{ErrorCode::invalid_argument, db.path() + ": " + fault};
   }
 }

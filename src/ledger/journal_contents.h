@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -39,8 +40,8 @@ std::optional<Instant> time_in(const Statement& row, EventNumber seen);
 Result<void> check_mark(const std::string& path, const std::optional<JournalMark::Held>& held,
                         std::uint64_t journal, EventNumber last);
 
-// Every page and every event of a journal.
-Result<void> verify_journal(Database& db);
+// Every page and every event of a journal; `seen` is told how many events by and by.
+Result<void> verify_journal(Database& db, const std::function<void(std::uint64_t)>& seen = {});
 
 // What the journal at `path` takes of its disk.
 std::uint64_t bytes_on_disk(const std::string& path);

@@ -18,15 +18,35 @@ namespace {
 using testing::append;
 using testing::event_of;
 using testing::eventually;
+using testing::noted;
+using testing::Notes;
 using testing::recorded;
+using testing::take_note;
 using testing::TemporaryFolder;
 using weir::testing::ForgetfulDisk;
 
 // Acknowledged, refused, or handed in without waiting.
 struct Told {
   std::set<std::uint64_t> yes, no;
+  Notes notes;                      // by what was acknowledged
+  Notes or_so;                      // the same, and by what was refused last
   std::set<std::uint64_t> settled;  // perhaps: they need not be there any more
 };
+
+// What is noted beside an event: something new, something in the place of another, a sum, and
+// something that goes.
+std::vector<Note> notes_of(std::uint64_t id) {
+  const Instant until = testing::at_second(4'000'000'000);
+  const std::string text = std::to_string(id);
+  std::vector<Note> notes;
+  notes.push_back({.id = "k" + text, .until = until, .units = 1, .body = text});
+  notes.push_back(
+      {.id = "r", .until = until, .units = static_cast<std::int64_t>(id), .body = text});
+  notes.push_back({.id = "o", .until = until, .units = 3, .body = {}, .what = Note::Do::add});
+  if (id % 2 == 1)
+    notes.push_back({.id = "k" + std::to_string(id - 1), .body = {}, .what = Note::Do::remove});
+  return notes;
+}
 
 class JournalOnBadDisk : public ::testing::Test {
  protected:
@@ -39,14 +59,25 @@ class JournalOnBadDisk : public ::testing::Test {
   }
   JournalFile::Options file() { return Journal::file_in(folder_.path(), disk_.name()); }
 
+  // Hands in an event and notes; of each third one the notes alone.
+  void hand_in(Journal& journal, Told& told, std::uint64_t id) {
+    const UsageEvent event = event_of(id);
+    const bool alone = id % 3 == 2;
+    const std::vector<Note> notes = notes_of(id);
+    const bool yes = append(journal, {&event, std::size_t{alone ? 0U : 1U}}, notes).has_value();
+    told.or_so = told.notes;
+    take_note(told.or_so, notes);
+    if (yes) told.notes = told.or_so;
+    if (!alone) (yes ? told.yes : told.no).insert(id);
+  }
+
   // A short life of a journal: some events, some of them settled meanwhile.
   void live(Told& told, std::uint64_t first, int events) {
     auto journal = Journal::open(options());
     ASSERT_TRUE(journal) << journal.error().message;
     for (int i = 0; i < events; ++i) {
       const std::uint64_t id = first + static_cast<std::uint64_t>(i);
-      const bool yes = append(**journal, event_of(id)).has_value();
-      (yes ? told.yes : told.no).insert(id);
+      hand_in(**journal, told, id);
       if (disk_.power_is_cut()) return;
       if (i % 4 != 3 || !(*journal)->readable()) continue;
       // The ledger took over all but the newest two.
@@ -65,6 +96,9 @@ class JournalOnBadDisk : public ::testing::Test {
       ASSERT_TRUE(found.contains(id) || told.settled.contains(id))
           << when << ": event " << id << " was acknowledged";
     for (const auto& [id, times] : found) ASSERT_EQ(times, 1) << when << ": event " << id;
+  }
+  void expect_noted(const Told& told, const std::string& when) {
+    EXPECT_EQ(noted(file()), told.notes) << when;
   }
 
   TemporaryFolder folder_;
@@ -87,9 +121,14 @@ TEST_F(JournalOnBadDisk, KeepsWhatItAcknowledgedWhereverThePowerIsCut) {
       live(told, 0, 12);
       reached = disk_.power_is_cut();
       disk_.restart(unsynced, cut);
-      live(told, 100, 3);
+      // What the power took the answer of may have come to its end, and then all of it did.
+      const Notes after = noted(file());
+      ASSERT_TRUE(after == told.notes || after == told.or_so);
+      told.notes = after;
+      live(told, 99, 4);
       ASSERT_TRUE(told.yes.contains(102)) << "it goes on afterwards";
       expect_kept(told, "after a power cut");
+      expect_noted(told, "after a power cut");
       auto opened = JournalFile::open(file());
       ASSERT_TRUE(opened) << opened.error().message;
       ASSERT_TRUE(opened->verify());
@@ -120,10 +159,7 @@ TEST_P(JournalFaults, NeverAcknowledgesWhatIsNotThere) {
       disk_.fail(GetParam().fault, nth, lasts);
       auto journal = Journal::open(options());
       ASSERT_TRUE(journal);
-      for (std::uint64_t id = 0; id < 8; ++id) {
-        const bool yes = append(**journal, event_of(id)).has_value();
-        (yes ? told.yes : told.no).insert(id);
-      }
+      for (std::uint64_t id = 0; id < 8; ++id) hand_in(**journal, told, id);
       const bool failed = disk_.failed();
       disk_.heal();
       ASSERT_TRUE(eventually([&] { return (*journal)->writable(); }))
@@ -136,9 +172,11 @@ TEST_P(JournalFaults, NeverAcknowledgesWhatIsNotThere) {
       for (const std::uint64_t id : told.no)
         ASSERT_EQ(found.count(id), 0u) << "event " << id << " was refused, and must not be billed";
       expect_kept(told, "after the fault");
+      expect_noted(told, "after the fault");
       journal->reset();
       disk_.restart(ForgetfulDisk::Unsynced::lost);
       expect_kept(told, "after the fault and a power cut");
+      expect_noted(told, "after the fault and a power cut");
       if (!failed) break;
     }
   }
@@ -187,9 +225,9 @@ TEST_F(JournalOnBadDisk, CanaryALyingDiskLosesWhatWasAcknowledged) {
   Told told;
   disk_.fail(ForgetfulDisk::Fault::lying_sync, 10, ForgetfulDisk::Lasts::until_healed);
   live(told, 0, 8);
-  ASSERT_EQ(told.yes.size(), 8u);
+  ASSERT_EQ(told.yes.size(), 6u) << "of eight, two are notes alone";
   disk_.restart(ForgetfulDisk::Unsynced::lost);
-  EXPECT_LT(recorded(file()).size(), 8u);
+  EXPECT_LT(recorded(file()).size(), 6u);
 }
 
 TEST_F(JournalOnBadDisk, KeepsWhatFollowsUntilTheDiskTakesIt) {
@@ -211,6 +249,85 @@ TEST_F(JournalOnBadDisk, KeepsWhatFollowsUntilTheDiskTakesIt) {
   ASSERT_TRUE(eventually([&] { return recorded(file()).size() == 20; }));
   for (const auto& [id, times] : recorded(file())) EXPECT_EQ(times, 1) << id;
   EXPECT_TRUE((*journal)->writable());
+}
+
+// What an earlier process noted is read before anything is taken, and asked for again where it
+// could not be: never passed over.
+TEST_F(JournalOnBadDisk, ReadsWhatAnEarlierProcessNotedBeforeItTakesAnything) {
+  Told told;
+  live(told, 0, 8);
+  for (const auto fault :
+       {ForgetfulDisk::Fault::no_descriptor, ForgetfulDisk::Fault::input_output}) {
+    for (std::uint64_t nth = 1;; ++nth) {
+      SCOPED_TRACE("operation " + std::to_string(nth));
+      Notes read;
+      std::atomic<int> times{0};
+      Journal::Options with = options();
+      with.meet = [&](JournalFile& met) {
+        Notes now;
+        auto done = met.read_notes([&](const Note& note) {
+          now[note.id] = {note.units, note.body};
+        });
+        if (done) read = now;
+        if (done) ++times;
+        return done;
+      };
+      disk_.fail(fault, nth, ForgetfulDisk::Lasts::until_healed);
+      auto journal = Journal::open(with);
+      ASSERT_TRUE(journal);
+      const bool failed = disk_.failed();
+      EXPECT_EQ((*journal)->met(), times > 0);
+      if (!(*journal)->met()) {
+        EXPECT_FALSE(append(**journal, event_of(60)));
+      }
+      disk_.heal();
+      ASSERT_TRUE(eventually([&] { return (*journal)->writable(); }));
+      EXPECT_TRUE((*journal)->met());
+      EXPECT_EQ(times, 1);
+      EXPECT_EQ(read, told.notes);
+      if (!failed) break;
+    }
+  }
+}
+
+// A journal of a later release may say of its notes what this one would get wrong.
+TEST_F(JournalOnBadDisk, LeavesNotesOfALaterFormatAlone) {
+  Told told;
+  live(told, 0, 3);
+  {
+    auto db = Database::open({.path = file().path, .vfs = file().vfs});
+    ASSERT_TRUE(db);
+    ASSERT_TRUE(db->run("UPDATE notes_state SET format = 2"));
+  }
+  const auto opened = JournalFile::open(file());
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, ErrorCode::failed_precondition);
+  EXPECT_NE(opened.error().message.find("its notes are of format 2, and this release reads those "
+                                        "up to 1"),
+            std::string::npos)
+      << opened.error().message;
+  auto reader = JournalReader::open(file());
+  ASSERT_TRUE(reader);
+  EXPECT_FALSE(reader->notes([](const Note&) {}));
+  {
+    auto db = Database::open({.path = file().path, .vfs = file().vfs});
+    ASSERT_TRUE(db->run("UPDATE notes_state SET format = 1"));
+  }
+  expect_noted(told, "as it was left");
+}
+
+// Journals that were begun before notes had a format go on.
+TEST_F(JournalOnBadDisk, TakesUpNotesThatHaveNoFormatYet) {
+  Told told;
+  live(told, 0, 3);
+  {
+    auto db = Database::open({.path = file().path, .vfs = file().vfs});
+    ASSERT_TRUE(db);
+    ASSERT_TRUE(db->run("DROP TABLE notes_state; DROP TABLE notes_before"));
+  }
+  expect_noted(told, "before they have a format");
+  live(told, 3, 3);
+  expect_noted(told, "after they have one");
 }
 
 TEST_F(JournalOnBadDisk, LeavesNoFilesBehindWhileTheDiskStaysFull) {

@@ -93,8 +93,9 @@ Result<JournalFile> JournalFile::open(const Options& options, std::optional<Dura
     if (error.code == ErrorCode::invalid_argument) error.message += kWayOut;
     return error;
   }
+  if (auto opened = file.notes_.open(file.db_); !opened) return opened.error();
   if (durable && durable->journal == file.id_) {
-    if (auto removed = file.remove_after(durable->last); !removed) return removed.error();
+    if (auto removed = file.remove_after(*durable); !removed) return removed.error();
   }
   if (auto prepared = file.prepare(); !prepared) return prepared.error();
   if (auto counted = file.count(); !counted) return counted.error();
@@ -192,13 +193,15 @@ Result<void> JournalFile::hold_against_mark() {
   return {};
 }
 
-Result<void> JournalFile::remove_after(EventNumber durable) {
+Result<void> JournalFile::remove_after(const Durable& durable) {
   auto transaction = Transaction::begin(db_);
   if (!transaction) return transaction.error();
   auto remove = db_.prepare("DELETE FROM events WHERE number > ?");
   if (!remove) return remove.error();
-  if (auto done = remove->bind(1, number(durable)).run(); !done) return done;
-  return transaction->commit();
+  if (auto done = remove->bind(1, number(durable.last)).run(); !done) return done;
+  if (auto done = notes_.undo_after(durable.notes); !done) return done;
+  if (auto done = transaction->commit(); !done) return done;
+  return notes_.read_state();
 }
 
 Result<void> JournalFile::prepare() {
@@ -211,17 +214,6 @@ Result<void> JournalFile::prepare() {
       {&put_aside_, "INSERT OR IGNORE INTO quarantine VALUES(?, ?, ?, ?)"},
       {&set_totals_, "UPDATE journal SET settled_upto = ?, settled = ?"},
       {&oldest_, "SELECT number, last, packed FROM events ORDER BY number LIMIT 1"},
-      {&put_note_, "INSERT OR REPLACE INTO notes VALUES(?, ?, ?, ?)"},
-      {&add_note_,
-       "INSERT INTO notes VALUES(?, ?, ?, ?) ON CONFLICT(id) DO UPDATE SET"
-       "  units = units + excluded.units, until = excluded.until, body = excluded.body"},
-      {&remove_note_, "DELETE FROM notes WHERE id = ?"},
-      // A few at a time, so that no commit pays for all.
-      {&forget_notes_,
-       "DELETE FROM notes WHERE id IN"
-       "  (SELECT id FROM notes WHERE until < ? ORDER BY until LIMIT 1000)"},
-      {&fewer_notes_,
-       "DELETE FROM notes WHERE id IN (SELECT id FROM notes ORDER BY until LIMIT 10000)"},
   };
   for (const auto& [statement, sql] : all) {
     auto prepared = db_.prepare(sql);
@@ -235,9 +227,6 @@ Result<void> JournalFile::count() {
   auto counts = read_counts(db_);
   if (!counts) return counts.error();
   counts_ = *counts;
-  const auto notes = db_.number("SELECT count(*) FROM notes");
-  if (!notes) return notes.error();
-  notes_ = static_cast<std::uint64_t>(*notes);
   return {};
 }
 
@@ -309,34 +298,6 @@ Result<void> JournalFile::take_over(const Settled& settled, Counts& counts) {
   return set_totals_.bind(1, number(counts.settled_upto)).bind(2, number(counts.settled)).run();
 }
 
-Result<void> JournalFile::take_notes(std::span<const Note> notes, std::uint64_t& kept) {
-  Instant now{};
-  for (const Note& note : notes) {
-    now = std::max(now, note.at);
-    Statement& statement = note.what == Note::Do::put   ? put_note_
-                           : note.what == Note::Do::add ? add_note_
-                                                        : remove_note_;
-    statement.bind(1, std::string_view(note.id));
-    if (note.what != Note::Do::remove) {
-      statement.bind(2, std::int64_t{note.until.time_since_epoch().count()})
-          .bind(3, note.units)
-          .bind(4, std::string_view(note.body));
-      ++kept;
-    }
-    if (auto done = statement.run(); !done) return done;
-  }
-  forget_notes_.bind(1, std::int64_t{now.time_since_epoch().count()});
-  if (auto done = forget_notes_.run(); !done) return done;
-  if (kept <= kMostNotes) return {};
-  const auto counted = db_.number("SELECT count(*) FROM notes");
-  if (!counted) return counted.error();
-  kept = static_cast<std::uint64_t>(*counted);
-  if (kept <= kMostNotes) return {};
-  if (auto done = fewer_notes_.run(); !done) return done;
-  kept -= std::min<std::uint64_t>(kept, 10'000);
-  return {};
-}
-
 Result<void> JournalFile::commit(const EventBatch& events, const Settled& settled,
                                  std::span<const Note> notes) {
   auto transaction = Transaction::begin(db_);
@@ -357,12 +318,9 @@ Result<void> JournalFile::commit(const EventBatch& events, const Settled& settle
     counts.unsettled += events.size();
     counts.unsettled_bytes += packed.size();
   }
-  std::uint64_t kept = notes_;
-  if (!notes.empty()) {
-    if (auto done = take_notes(notes, kept); !done) return done;
-  }
+  if (auto done = notes_.take(notes); !done) return done;
   if (auto done = transaction->commit(); !done) return done;
-  notes_ = kept;
+  notes_.committed();
   if (auto there = still_in_place(); !there) return there;
   const bool first = counts_.last == 0;
   counts_ = counts;

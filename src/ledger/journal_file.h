@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,7 +12,7 @@
 #include "ledger/event_batch.h"
 #include "ledger/journal_contents.h"
 #include "ledger/journal_mark.h"
-#include "ledger/note.h"
+#include "ledger/note_table.h"
 #include "ledger/sqlite.h"
 #include "weir/clock.h"
 #include "weir/result.h"
@@ -51,10 +52,12 @@ class JournalFile {
   struct Durable {
     std::uint64_t journal = 0;
     EventNumber last = 0;
+    std::uint64_t notes = 0;  // notes_done()
   };
   // Opens or makes the journal, and sees to it that what can be read in it is durable: what an
   // earlier handle, or an earlier process, wrote may never have reached the disk, although the
-  // system shows it. Events behind `durable` were never acknowledged, and are removed.
+  // system shows it. What lies behind `durable` was never acknowledged: events are removed, and
+  // notes are what they were before.
   //
   // Errors:      invalid_argument: what is there is no journal of ours, or one that does not hold
   //              any more what it held (see JournalMark). It is left as it is: a journal is begun
@@ -75,6 +78,13 @@ class JournalFile {
   // Every page, every event, and their number.
   Result<void> verify();
 
+  // As weir::ledger::read_notes().
+  Result<void> read_notes(const std::function<void(const Note&)>& each) {
+    return ledger::read_notes(db_, each);
+  }
+  // How many commits took notes.
+  std::uint64_t notes_done() const noexcept { return notes_.done(); }
+
   const Counts& counts() const noexcept { return counts_; }
   // Drawn when the journal was made: the ledger tells journals apart by it.
   std::uint64_t id() const noexcept { return id_; }
@@ -88,12 +98,11 @@ class JournalFile {
   Result<void> make_tables();
   Result<void> read_name();
   Result<void> hold_against_mark();
-  Result<void> remove_after(EventNumber durable);
+  Result<void> remove_after(const Durable& durable);
   Result<void> count();
   Result<void> read_oldest();
   Result<bool> put_aside(const Settled::Rejected& rejected, Instant at, Counts& counts);
   Result<void> take_over(const Settled& settled, Counts& counts);
-  Result<void> take_notes(std::span<const Note> notes, std::uint64_t& kept);
   Result<void> still_in_place() const;
 
   struct Seen {
@@ -112,12 +121,7 @@ class JournalFile {
   Statement put_aside_;
   Statement set_totals_;
   Statement oldest_;
-  Statement put_note_;
-  Statement add_note_;
-  Statement remove_note_;
-  Statement forget_notes_;
-  Statement fewer_notes_;
-  std::uint64_t notes_ = 0;  // at most so many
+  NoteTable notes_;
   Counts counts_;
   std::uint64_t id_ = 0;
   bool oldest_moved_ = false;

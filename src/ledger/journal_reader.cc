@@ -69,18 +69,7 @@ Result<std::vector<QuarantinedEvent>> JournalReader::quarantine(EventNumber seen
 }
 
 Result<void> JournalReader::notes(const std::function<void(const Note&)>& each) {
-  auto rows = db_.prepare("SELECT id, until, units, body FROM notes ORDER BY until");
-  if (!rows) return rows.error();
-  for (;;) {
-    const auto row = rows->step();
-    if (!row) return row.error();
-    if (!*row) return {};
-    each({.id = std::string(rows->bytes(0)),
-          .at = {},
-          .until = Instant{Nanos(rows->number(1))},
-          .units = rows->number(2),
-          .body = std::string(rows->bytes(3))});
-  }
+  return read_notes(db_, each);
 }
 
 Result<JournalFile::Counts> JournalReader::counts() {

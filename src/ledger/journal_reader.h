@@ -45,8 +45,10 @@ class JournalReader {
   Result<std::uint64_t> id();
   // Whether it still holds what it once held.
   Result<void> whole();
-  // Every page and every event.
-  Result<void> verify() { return verify_journal(db_); }
+  // Every page and every event; `seen` is told how many by and by.
+  Result<void> verify(const std::function<void(std::uint64_t)>& seen = {}) {
+    return verify_journal(db_, seen);
+  }
 
  private:
   std::optional<JournalMark::Held> held_;  // before anything was read

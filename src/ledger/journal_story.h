@@ -12,9 +12,11 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "ledger/journal.h"
 #include "ledger/journal_reader.h"
@@ -71,11 +73,12 @@ inline bool eventually(const std::function<bool()>& holds,
 }
 
 // Appends and waits for the answer.
-inline Result<void> append(Journal& journal, const UsageEvent& event) {
+inline Result<void> append(Journal& journal, std::span<const UsageEvent> events,
+                           std::vector<Note> notes) {
   std::mutex mutex;
   std::condition_variable changed;
   std::optional<Result<void>> answer;
-  journal.append({&event, 1}, [&](const Result<void>& done) {
+  journal.append(events, std::move(notes), [&](const Result<void>& done) {
     std::lock_guard lock(mutex);
     answer = done;
     changed.notify_one();
@@ -83,6 +86,30 @@ inline Result<void> append(Journal& journal, const UsageEvent& event) {
   std::unique_lock lock(mutex);
   changed.wait(lock, [&] { return answer.has_value(); });
   return *answer;
+}
+
+inline Result<void> append(Journal& journal, const UsageEvent& event) {
+  return append(journal, {&event, 1}, {});
+}
+
+// Every note that the journal has, by its id: its units and its body.
+using Notes = std::map<std::string, std::pair<std::int64_t, std::string>>;
+inline Notes noted(const JournalFile::Options& file) {
+  Notes found;
+  auto reader = JournalReader::open(file);
+  if (!reader) return found;
+  (void)reader->notes([&](const Note& note) { found[note.id] = {note.units, note.body}; });
+  return found;
+}
+// What `notes` become by these.
+inline void take_note(Notes& notes, const std::vector<Note>& taken) {
+  for (const Note& note : taken) {
+    if (note.what == Note::Do::put) notes[note.id] = {note.units, note.body};
+    if (note.what == Note::Do::remove) notes.erase(note.id);
+    if (note.what != Note::Do::add) continue;
+    notes[note.id].first += note.units;
+    notes[note.id].second = note.body;
+  }
 }
 
 // Every event that lies in the journal unsettled, by its id's `lo`, and how often.

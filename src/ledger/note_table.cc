@@ -1,0 +1,177 @@
+#include "ledger/note_table.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace weir::ledger {
+namespace {
+
+// A note before the last transaction that took notes; `until` is null where there was none.
+constexpr const char* kTables =
+    "CREATE TABLE notes_state(id INTEGER PRIMARY KEY, format INTEGER NOT NULL,"
+    "  done INTEGER NOT NULL);"
+    "CREATE TABLE notes_before(id BLOB PRIMARY KEY, until INTEGER, units INTEGER, body BLOB)"
+    "  WITHOUT ROWID;";
+
+// How many of too many go at once.
+constexpr std::uint64_t kFewer = 10'000;
+
+Error of_later_format(const Database& db, std::int64_t format) {
+  return Error{ErrorCode::failed_precondition,
+               db.path() + ": its notes are of format " + std::to_string(format) +
+                   ", and this release reads those up to " + std::to_string(NoteTable::kFormat) +
+                   "; run the release that wrote them, or a later one"};
+}
+
+// Absent tables are of journals that were begun before notes had a format.
+Result<std::int64_t> format_of(Database& db) {
+  const auto there = db.number("SELECT count(*) FROM sqlite_schema WHERE name = 'notes_state'");
+  if (!there) return there.error();
+  return *there == 0 ? std::int64_t{0} : db.number("SELECT format FROM notes_state");
+}
+
+}  // namespace
+
+Result<void> NoteTable::open(Database& db) {
+  db_ = &db;
+  const auto format = format_of(db);
+  if (!format) return format.error();
+  if (*format > kFormat) return of_later_format(db, *format);
+  if (*format == 0) {
+    if (auto made = make_tables(); !made) return made;
+  }
+  if (auto prepared = prepare(); !prepared) return prepared;
+  return read_state();
+}
+
+Result<void> NoteTable::make_tables() {
+  auto transaction = Transaction::begin(*db_);
+  if (!transaction) return transaction.error();
+  if (auto made = db_->run(kTables); !made) return made;
+  auto first = db_->prepare("INSERT INTO notes_state VALUES(1, ?, 0)");
+  if (!first) return first.error();
+  if (auto put = first->bind(1, kFormat).run(); !put) return put;
+  return transaction->commit();
+}
+
+Result<void> NoteTable::prepare() {
+  const std::pair<Statement*, const char*> all[] = {
+      {&put_, "INSERT OR REPLACE INTO notes VALUES(?, ?, ?, ?)"},
+      {&add_,
+       "INSERT INTO notes VALUES(?, ?, ?, ?) ON CONFLICT(id) DO UPDATE SET"
+       "  units = units + excluded.units, until = excluded.until, body = excluded.body"},
+      {&remove_, "DELETE FROM notes WHERE id = ?"},
+      // The first of a transaction's steps says what was there before it.
+      {&keep_before_,
+       "INSERT OR IGNORE INTO notes_before SELECT one.id, old.until, old.units, old.body"
+       "  FROM (SELECT ? AS id) AS one LEFT JOIN notes AS old ON old.id = one.id"},
+      {&clear_before_, "DELETE FROM notes_before"},
+      {&set_done_, "UPDATE notes_state SET done = ?"},
+      // A few at a time, so that no commit pays for all.
+      {&forget_,
+       "DELETE FROM notes WHERE id IN"
+       "  (SELECT id FROM notes WHERE until < ? ORDER BY until LIMIT 1000)"},
+      // Keys of requests first: the store and the ledger know them, too, and nobody else knows what
+      // was overspent.
+      {&fewer_keys_,
+       "DELETE FROM notes WHERE id IN"
+       "  (SELECT id FROM notes WHERE id >= x'6b' AND id < x'6c' ORDER BY until LIMIT 10000)"},
+      {&fewer_, "DELETE FROM notes WHERE id IN (SELECT id FROM notes ORDER BY until LIMIT 10000)"},
+  };
+  for (const auto& [statement, sql] : all) {
+    auto prepared = db_->prepare(sql);
+    if (!prepared) return prepared.error();
+    *statement = std::move(*prepared);
+  }
+  return {};
+}
+
+Result<void> NoteTable::read_state() {
+  const auto done = db_->number("SELECT done FROM notes_state");
+  if (!done) return done.error();
+  const auto count = db_->number("SELECT count(*) FROM notes");
+  if (!count) return count.error();
+  done_ = taking_ = static_cast<std::uint64_t>(*done);
+  count_ = counting_ = static_cast<std::uint64_t>(*count);
+  return {};
+}
+
+Result<void> NoteTable::take(std::span<const Note> notes) {
+  taking_ = done_;
+  counting_ = count_;
+  if (notes.empty()) return {};
+  if (auto done = clear_before_.run(); !done) return done;
+  Instant now{};
+  for (const Note& note : notes) {
+    now = std::max(now, note.at);
+    const std::string_view id = note.id;
+    if (auto done = keep_before_.bind(1, id).run(); !done) return done;
+    Statement& statement = note.what == Note::Do::put   ? put_
+                           : note.what == Note::Do::add ? add_
+                                                        : remove_;
+    statement.bind(1, id);
+    if (note.what != Note::Do::remove) {
+      statement.bind(2, std::int64_t{note.until.time_since_epoch().count()})
+          .bind(3, note.units)
+          .bind(4, std::string_view(note.body));
+      ++counting_;
+    }
+    if (auto done = statement.run(); !done) return done;
+  }
+  forget_.bind(1, std::int64_t{now.time_since_epoch().count()});
+  if (auto done = forget_.run(); !done) return done;
+  if (auto done = keep_few(); !done) return done;
+  taking_ = done_ + 1;
+  return set_done_.bind(1, static_cast<std::int64_t>(taking_)).run();
+}
+
+Result<void> NoteTable::keep_few() {
+  for (Statement* fewer : {&fewer_keys_, &fewer_}) {
+    if (counting_ <= kMostNotes) return {};
+    const auto counted = db_->number("SELECT count(*) FROM notes");
+    if (!counted) return counted.error();
+    counting_ = static_cast<std::uint64_t>(*counted);
+    if (counting_ <= kMostNotes) return {};
+    if (auto done = fewer->run(); !done) return done;
+    counting_ -= std::min(counting_, kFewer);
+  }
+  return {};
+}
+
+void NoteTable::committed() noexcept {
+  done_ = taking_;
+  count_ = counting_;
+}
+
+Result<void> NoteTable::undo_after(std::uint64_t done) {
+  if (done_ <= done) return {};
+  for (const char* step : {"DELETE FROM notes WHERE id IN (SELECT id FROM notes_before)",
+                           "INSERT INTO notes SELECT id, until, units, body FROM notes_before"
+                           "  WHERE until IS NOT NULL",
+                           "DELETE FROM notes_before"}) {
+    if (auto undone = db_->run(step); !undone) return undone;
+  }
+  taking_ = done;
+  return set_done_.bind(1, static_cast<std::int64_t>(done)).run();
+}
+
+Result<void> read_notes(Database& db, const std::function<void(const Note&)>& each) {
+  const auto format = format_of(db);
+  if (!format) return format.error();
+  if (*format > NoteTable::kFormat) return of_later_format(db, *format);
+  auto rows = db.prepare("SELECT id, until, units, body FROM notes ORDER BY until");
+  if (!rows) return rows.error();
+  for (;;) {
+    const auto row = rows->step();
+    if (!row) return row.error();
+    if (!*row) return {};
+    each({.id = std::string(rows->bytes(0)),
+          .at = {},
+          .until = Instant{Nanos(rows->number(1))},
+          .units = rows->number(2),
+          .body = std::string(rows->bytes(3))});
+  }
+}
+
+}  // namespace weir::ledger

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "ledger/note.h"
+#include "ledger/sqlite.h"
+#include "weir/result.h"
+
+namespace weir::ledger {
+
+// The notes of a journal, in its database.
+//
+// Guarantees:  what a transaction did to notes can be undone until the next one is taken: a commit
+//              whose barrier failed leaves nothing of what it said no to, neither events nor notes.
+// Threads:     one at a time, as its Database.
+class NoteTable {
+ public:
+  // Of the notes' tables and of what is in them. A journal's file has a format of its own.
+  static constexpr std::int64_t kFormat = 1;
+
+  // Makes what is missing of the tables, in a transaction of its own.
+  //
+  // Errors:      failed_precondition: the notes are of a later format. They are left as they are.
+  Result<void> open(Database& db);
+
+  // Within the caller's transaction: takes note, and forgets what ended by the way.
+  Result<void> take(std::span<const Note> notes);
+  // The caller's transaction came to its end: it was taken.
+  void committed() noexcept;
+  // Within the caller's transaction: what was taken after transaction number `done` never was.
+  Result<void> undo_after(std::uint64_t done);
+  // What it holds, from the database: after undo_after() was committed.
+  Result<void> read_state();
+
+  // How many transactions took notes.
+  std::uint64_t done() const noexcept { return done_; }
+
+ private:
+  Result<void> make_tables();
+  Result<void> prepare();
+  Result<void> keep_few();
+
+  Database* db_ = nullptr;
+  Statement put_;
+  Statement add_;
+  Statement remove_;
+  Statement keep_before_;
+  Statement clear_before_;
+  Statement set_done_;
+  Statement forget_;
+  Statement fewer_keys_;
+  Statement fewer_;
+  std::uint64_t done_ = 0;
+  std::uint64_t taking_ = 0;  // done_, once the transaction is committed
+  std::uint64_t count_ = 0;   // at most so many
+  std::uint64_t counting_ = 0;
+};
+
+// Calls `each` for every note, those first that end first; their `what` and `at` mean nothing.
+//
+// Errors:      failed_precondition: the notes are of a later format; else as sqlite_error().
+Result<void> read_notes(Database& db, const std::function<void(const Note&)>& each);
+
+}  // namespace weir::ledger
