@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -74,8 +75,15 @@ class Ledger {
   virtual Result<void> reject(std::uint64_t journal, EventNumber number,
                               const std::string& reason) = 0;
 
-  // Ordered by tenant, route, rule and window; ends early where `each` says false.
+  // Ordered by tenant, route, rule and window, a part at a time; ends early where `each` says
+  // false.
   virtual Result<void> lines(const std::function<bool(const LedgerLine&)>& each) = 0;
+  // How many there are.
+  virtual Result<std::uint64_t> count_lines() {
+    std::uint64_t count = 0;
+    auto done = lines([&](const LedgerLine&) { return ++count > 0; });
+    return done ? Result<std::uint64_t>(count) : Result<std::uint64_t>(done.error());
+  }
   // Whether its sums agree with each other.
   virtual Result<void> verify() = 0;
 
@@ -85,6 +93,9 @@ class Ledger {
   Ledger& operator=(const Ledger&) = delete;
 };
 
+// Set by whoever ends what another thread is at.
+using StopFlag = std::shared_ptr<std::atomic<bool>>;
+
 struct LedgerOptions {
   // An idempotency key is known for so long after the event that brought it was settled.
   Nanos key_memory = std::chrono::hours(24 * 35);
@@ -93,6 +104,10 @@ struct LedgerOptions {
   Nanos retry_window = std::chrono::hours(24);
   // Single events are kept for so long after they were settled; the lines stay.
   Nanos entry_memory = std::chrono::hours(24 * 90);
+  // A server that says nothing for so long, to one statement, is not waited for any more.
+  Nanos patience = std::chrono::seconds(30);
+  // Once it is set nobody is waited for any more.
+  StopFlag stop{};
 };
 
 // Whether `url` names a ledger: `sqlite:PATH`, one worker's own; or `postgresql://…`, a fleet's.

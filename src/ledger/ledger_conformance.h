@@ -276,6 +276,38 @@ TEST_P(LedgerConformance, KeepsItsLinesWhenItForgetsSingleEvents) {
       << "a number behind us whose event nobody knows any more is not billed blindly";
 }
 
+// A page is not the book: what lies behind it was left out, or told twice.
+TEST_P(LedgerConformance, TellsEveryLineOfALargeBookOnceAndInOrder) {
+  auto session = home_->session();
+  ASSERT_TRUE(session);
+  constexpr std::uint64_t kLines = 25'000;
+  const bool sqlite = (*session)->dialect() == SqlSession::Dialect::sqlite;
+  const std::string tenant =
+      sqlite ? "CAST('tenant ' || (i / 3) AS BLOB)" : "convert_to('tenant ' || (i / 3), 'UTF8')";
+  const std::string insert =
+      "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < " +
+      std::to_string(kLines) + ") INSERT INTO lines SELECT " + tenant +
+      ", 'export', 'rule ' || (i % 3), 0, 60000000000, 1, i, 0, 0 FROM n";
+  ASSERT_TRUE((*session)->script(insert.c_str()));
+  using Name = std::pair<std::string, std::string>;
+  Name last;
+  std::uint64_t lines = 0, units = 0;
+  ASSERT_TRUE(ledger_->lines([&](const LedgerLine& line) {
+    const Name name{line.tenant, line.rule};
+    EXPECT_LT(last, name);
+    last = name;
+    ++lines;
+    units += line.units;
+    return true;
+  }));
+  EXPECT_EQ(lines, kLines);
+  EXPECT_EQ(units, kLines * (kLines + 1) / 2);
+  EXPECT_EQ(ledger_->count_lines().value(), kLines);
+  std::uint64_t seen = 0;
+  ASSERT_TRUE(ledger_->lines([&](const LedgerLine&) { return ++seen < 12'345; }));
+  EXPECT_EQ(seen, 12'345u);
+}
+
 TEST_P(LedgerConformance, IsNotReadByAnOlderRelease) {
   ledger_.reset();
   auto session = home_->session();

@@ -1,7 +1,10 @@
 // The ledger of a fleet, on a real PostgreSQL.
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
+#include <fstream>
+#include <random>
 #include <thread>
 
 #include "ledger/ledger_conformance.h"
@@ -115,6 +118,89 @@ TEST_F(FleetLedger, BillsOnceHoweverOftenTheServerIsKilled) {
       << settler.status().why;
   EXPECT_EQ(journal->status().counts.quarantined, 0u);
   expect_units(recorded);
+}
+
+// While it lives nothing of the server runs: connections stand, and nobody answers.
+class Frozen {
+ public:
+  explicit Frozen(const std::string& url) {
+    auto session = open_postgres_session(url);
+    EXPECT_TRUE(session);
+    EXPECT_TRUE((*session)->run("SELECT pid FROM pg_stat_activity", {}, [&](const SqlRow& row) {
+      pids_.push_back(static_cast<pid_t>(row.number(0)));
+    }));
+    // Whose children they are.
+    std::ifstream status("/proc/" + std::to_string(pids_.front()) + "/status");
+    for (std::string word; status >> word;) {
+      if (word != "PPid:") continue;
+      pid_t parent = 0;
+      status >> parent;
+      pids_.push_back(parent);
+      break;
+    }
+    for (const pid_t pid : pids_) EXPECT_EQ(::kill(pid, SIGSTOP), 0);
+  }
+  ~Frozen() {
+    for (const pid_t pid : pids_) ::kill(pid, SIGCONT);
+  }
+  Frozen(const Frozen&) = delete;
+  Frozen& operator=(const Frozen&) = delete;
+
+ private:
+  std::vector<pid_t> pids_;
+};
+
+// A server that said nothing was waited for without end, and nobody heard of it.
+TEST_F(FleetLedger, GivesUpOnAServerThatIsFrozenAndBillsOnceItMoves) {
+  TemporaryFolder folder;
+  auto journal = std::move(*Journal::open({.folder = folder.path()}));
+  const auto settle = [&] {
+    const auto stop = std::make_shared<std::atomic<bool>>(false);
+    return std::make_unique<Settler>(
+        *journal,
+        [this, stop] {
+          return open_ledger(url_, {.patience = std::chrono::milliseconds(500), .stop = stop});
+        },
+        Clock::real(), Settler::Options{.max_wait = std::chrono::milliseconds(100), .stop = stop});
+  };
+  auto settler = settle();
+  for (std::uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(append(*journal, event_of(i)));
+  ASSERT_TRUE(eventually([&] { return settler->status().settled == 10; }));
+  {
+    const Frozen frozen(url_);
+    for (std::uint64_t i = 10; i < 20; ++i) ASSERT_TRUE(append(*journal, event_of(i)));
+    ASSERT_TRUE(eventually([&] { return !settler->status().working; }));
+    EXPECT_NE(settler->status().why.find("does not answer"), std::string::npos)
+        << settler->status().why;
+    const auto begun = std::chrono::steady_clock::now();
+    settler.reset();
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(2));
+  }
+  settler = settle();
+  ASSERT_TRUE(eventually([&] { return journal->status().counts.unsettled == 0; }))
+      << settler->status().why;
+  EXPECT_TRUE(settler->status().working);
+  expect_units(20);
+}
+
+// What no index of the server takes held up every event that came after it.
+TEST_F(FleetLedger, PutsAsideWhatIsTooLongForTheServerAndGoesOn) {
+  TemporaryFolder folder;
+  auto journal = std::move(*Journal::open({.folder = folder.path()}));
+  std::string tenant;
+  std::mt19937 random(1);
+  for (int i = 0; i < 5'000; ++i) tenant.push_back(static_cast<char>(random()));
+  UsageEvent event = event_of(1);
+  event.tenant = tenant;
+  ASSERT_TRUE(append(*journal, event));
+  ASSERT_TRUE(append(*journal, event_of(2)));
+  Settler settler(
+      *journal, [this] { return open_ledger(url_); }, Clock::real(),
+      Settler::Options{.wait = std::chrono::milliseconds(1)});
+  ASSERT_TRUE(eventually([&] { return journal->status().counts.unsettled == 0; }))
+      << settler.status().why;
+  EXPECT_EQ(journal->status().counts.quarantined, 1u);
+  expect_units(1);
 }
 
 TEST_F(FleetLedger, IsMadeOnceByWorkersThatStartTogether) {

@@ -1,8 +1,12 @@
 #include "ledger/postgres_session.h"
 
 #include <libpq-fe.h>
+#include <poll.h>
 
+#include <algorithm>
 #include <array>
+#include <charconv>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <utility>
@@ -42,12 +46,48 @@ std::string one_line(const char* text) {
 ErrorCode code_of(const char* state) {
   if (state == nullptr) return ErrorCode::unavailable;  // the connection is gone
   const std::string_view kind(state, std::min<std::size_t>(2, std::strlen(state)));
-  if (kind == "22" || kind == "23") return ErrorCode::internal;  // data, integrity
+  // data, integrity, and what is too much of it: an index takes no row of more than 2.7 kB
+  for (const char* content : {"22", "23", "54"}) {
+    if (kind == content) return ErrorCode::internal;
+  }
   // connection, transaction state, rolled back, resources, operator, system
   for (const char* passing : {"08", "25", "40", "53", "55", "57", "58"}) {
     if (kind == passing) return ErrorCode::unavailable;
   }
   return ErrorCode::failed_precondition;
+}
+
+MonoTime mono_now() {
+  return std::chrono::steady_clock::now();
+}
+
+// How long nobody looks whether to stop.
+constexpr Nanos kLookEvery = std::chrono::milliseconds(100);
+
+// Until when a server is waited for, and who may end that.
+class Patience {
+ public:
+  Patience(Nanos most, const StopFlag& stop) : stop_(stop), until_(mono_now() + most) {}
+
+  // False: it is over. Else something may have happened to the socket, which waits for `events`.
+  bool wait(int socket, short events) const {
+    if (stop_ && stop_->load(std::memory_order_relaxed)) return false;
+    const Nanos left = until_ - mono_now();
+    if (left <= Nanos{0}) return false;
+    pollfd one{.fd = socket, .events = events, .revents = 0};
+    const auto most =
+        std::chrono::ceil<std::chrono::milliseconds>(std::min(left, kLookEvery)).count();
+    (void)::poll(&one, 1, static_cast<int>(most));
+    return true;
+  }
+
+ private:
+  const StopFlag& stop_;
+  MonoTime until_;
+};
+
+Error no_answer() {
+  return {ErrorCode::unavailable, "ledger: PostgreSQL: the server does not answer"};
 }
 
 class Row final : public SqlRow {
@@ -76,7 +116,8 @@ class PostgresSession final : public SqlSession {
     void operator()(PGconn* connection) const { PQfinish(connection); }
   };
   using Connection = std::unique_ptr<PGconn, Finish>;
-  explicit PostgresSession(Connection connection) : connection_(std::move(connection)) {}
+  PostgresSession(Connection connection, const LedgerOptions& options)
+      : connection_(std::move(connection)), patience_(options.patience), stop_(options.stop) {}
 
   Dialect dialect() const override { return Dialect::postgresql; }
 
@@ -102,24 +143,27 @@ class PostgresSession final : public SqlSession {
       lengths.push_back(static_cast<int>(raw.size()));
     }
     const std::vector<int> binary(values.size(), 1);
-    const ResultHandle result(PQexecPrepared(connection_.get(), name->c_str(),
-                                             static_cast<int>(values.size()), data.data(),
-                                             lengths.data(), binary.data(), 1));
-    if (auto fine = check(result.get()); !fine) return fine;
-    for (int i = 0; row && i < PQntuples(result.get()); ++i) row(Row(result.get(), i));
+    const auto result = answer([&] {
+      return PQsendQueryPrepared(connection_.get(), name->c_str(), static_cast<int>(values.size()),
+                                 data.data(), lengths.data(), binary.data(), 1);
+    });
+    if (!result) return result.error();
+    if (auto fine = check(result->get()); !fine) return fine;
+    for (int i = 0; row && i < PQntuples(result->get()); ++i) row(Row(result->get(), i));
     return {};
   }
 
   Result<void> script(const char* sql) override {
-    const ResultHandle result(PQexec(connection_.get(), sql));
-    return check(result.get());
+    const auto result = answer([&] { return PQsendQuery(connection_.get(), sql); });
+    return result ? check(result->get()) : result.error();
   }
   Result<void> begin() override { return script("BEGIN"); }
   Result<void> commit() override {
-    const ResultHandle result(PQexec(connection_.get(), "COMMIT"));
-    if (auto fine = check(result.get()); !fine) return fine;
+    const auto result = answer([&] { return PQsendQuery(connection_.get(), "COMMIT"); });
+    if (!result) return result.error();
+    if (auto fine = check(result->get()); !fine) return fine;
     // Of a transaction that had failed it says so without an error.
-    if (std::string_view(PQcmdStatus(result.get())) != "COMMIT")
+    if (std::string_view(PQcmdStatus(result->get())) != "COMMIT")
       return Error{ErrorCode::unavailable, "ledger: PostgreSQL rolled the transaction back"};
     return {};
   }
@@ -127,11 +171,16 @@ class PostgresSession final : public SqlSession {
 
   // What every session wants of its server.
   Result<void> greet() {
-    // Binary results and time limits are the session's; schema and role come with the URL.
-    return script(
+    // Binary results and time limits are the session's; schema and role come with the URL. A
+    // server that is only slow ends a statement itself, and says so before nobody listens.
+    const auto slow =
+        std::chrono::duration_cast<std::chrono::milliseconds>(patience_ * 5 / 6).count();
+    const std::string settings =
         "SET client_encoding = 'UTF8'; SET synchronous_commit = on;"
-        "SET statement_timeout = '30s'; SET idle_in_transaction_session_timeout = '60s';"
-        "SET lock_timeout = '10s'");
+        "SET idle_in_transaction_session_timeout = '60s'; SET lock_timeout = '10s';"
+        "SET statement_timeout = " +
+        std::to_string(slow);
+    return script(settings.c_str());
   }
 
  private:
@@ -147,6 +196,36 @@ class PostgresSession final : public SqlSession {
                      (state != nullptr ? " (" + std::string(state) + ")" : std::string())};
   }
 
+  // What the server says to what `send` sends: the last of its results.
+  template <class Send>
+  Result<ResultHandle> answer(Send send) {
+    PGconn* const connection = connection_.get();
+    if (given_up_) return no_answer();
+    if (send() == 0) return gone();
+    const Patience patience(patience_, stop_);
+    ResultHandle last;
+    for (;;) {
+      const int unsent = PQflush(connection);
+      if (unsent < 0) return gone();
+      while (unsent == 0 && PQisBusy(connection) == 0) {
+        ResultHandle next(PQgetResult(connection));
+        if (!next) return last;
+        last = std::move(next);
+      }
+      const auto events = static_cast<short>(unsent > 0 ? POLLIN | POLLOUT : POLLIN);
+      if (!patience.wait(PQsocket(connection), events)) {
+        given_up_ = true;
+        return no_answer();
+      }
+      if (PQconsumeInput(connection) == 0) return gone();
+    }
+  }
+
+  Error gone() const {
+    return {ErrorCode::unavailable,
+            "ledger: PostgreSQL: " + one_line(PQerrorMessage(connection_.get()))};
+  }
+
   Result<std::string> prepared(const char* sql, std::initializer_list<SqlValue> values) {
     const auto found = statements_.find(sql);
     if (found != statements_.end()) return found->second;
@@ -157,19 +236,58 @@ class PostgresSession final : public SqlSession {
                                                                         : kText);
     }
     std::string name = "weir" + std::to_string(statements_.size());
-    const ResultHandle result(PQprepare(connection_.get(), name.c_str(), sql,
-                                        static_cast<int>(types.size()), types.data()));
-    if (auto fine = check(result.get()); !fine) return fine.error();
+    const auto result = answer([&] {
+      return PQsendPrepare(connection_.get(), name.c_str(), sql, static_cast<int>(types.size()),
+                           types.data());
+    });
+    if (!result) return result.error();
+    if (auto fine = check(result->get()); !fine) return fine.error();
     return statements_.emplace(sql, std::move(name)).first->second;
   }
 
   Connection connection_;
+  const Nanos patience_;
+  const StopFlag stop_;
+  bool given_up_ = false;
   std::map<const char*, std::string> statements_;
 };
 
+// What the URL says, or what stands for it.
+Nanos connect_timeout(PGconn* connection) {
+  constexpr Nanos kUnsaid = std::chrono::seconds(5);
+  struct Free {
+    void operator()(PQconninfoOption* options) const { PQconninfoFree(options); }
+  };
+  const std::unique_ptr<PQconninfoOption, Free> options(PQconninfo(connection));
+  for (const PQconninfoOption* one = options.get(); one != nullptr && one->keyword != nullptr;
+       ++one) {
+    if (std::string_view(one->keyword) != "connect_timeout" || one->val == nullptr) continue;
+    const std::string_view text(one->val);
+    int seconds = 0;
+    const auto read = std::from_chars(text.data(), text.data() + text.size(), seconds);
+    if (read.ec == std::errc() && seconds > 0) return std::chrono::seconds(seconds);
+  }
+  return kUnsaid;
+}
+
+Result<void> connect(PGconn* connection, const StopFlag& stop) {
+  const Patience patience(connect_timeout(connection), stop);
+  PostgresPollingStatusType wants = PGRES_POLLING_WRITING;
+  if (PQstatus(connection) == CONNECTION_BAD) wants = PGRES_POLLING_FAILED;
+  while (wants != PGRES_POLLING_OK && wants != PGRES_POLLING_FAILED) {
+    const short events = wants == PGRES_POLLING_READING ? POLLIN : POLLOUT;
+    pollfd now{.fd = PQsocket(connection), .events = events, .revents = 0};
+    if (!patience.wait(now.fd, events)) return no_answer();
+    if (::poll(&now, 1, 0) > 0) wants = PQconnectPoll(connection);
+  }
+  if (wants == PGRES_POLLING_OK && PQsetnonblocking(connection, 1) == 0) return {};
+  return Error{ErrorCode::unavailable, "ledger: " + one_line(PQerrorMessage(connection))};
+}
+
 }  // namespace
 
-Result<std::unique_ptr<SqlSession>> open_postgres_session(const std::string& url) {
+Result<std::unique_ptr<SqlSession>> open_postgres_session(const std::string& url,
+                                                          const LedgerOptions& options) {
   // What stands behind holds before what stands in front: the URL has the last word.
   const std::array keys = {"connect_timeout",
                            "keepalives_idle",
@@ -181,16 +299,14 @@ Result<std::unique_ptr<SqlSession>> open_postgres_session(const std::string& url
                            static_cast<const char*>(nullptr)};
   const std::array values = {"5",     "5",    "3",         "3",
                              "15000", "weir", url.c_str(), static_cast<const char*>(nullptr)};
-  PostgresSession::Connection connection(PQconnectdbParams(keys.data(), values.data(), 1));
-  if (!connection || PQstatus(connection.get()) != CONNECTION_OK) {
-    return Error{ErrorCode::unavailable,
-                 "ledger: " + one_line(connection ? PQerrorMessage(connection.get())
-                                                  : "memory is exhausted")};
-  }
+  PostgresSession::Connection connection(PQconnectStartParams(keys.data(), values.data(), 1));
+  if (!connection) return Error{ErrorCode::unavailable, "ledger: memory is exhausted"};
+  if (auto connected = connect(connection.get(), options.stop); !connected)
+    return connected.error();
   // What a server says on its way out is no business of our standard error.
   PQsetNoticeProcessor(
       connection.get(), [](void*, const char*) {}, nullptr);
-  auto session = std::make_unique<PostgresSession>(std::move(connection));
+  auto session = std::make_unique<PostgresSession>(std::move(connection), options);
   if (auto greeted = session->greet(); !greeted) return greeted.error();
   return std::unique_ptr<SqlSession>(std::move(session));
 }

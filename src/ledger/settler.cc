@@ -21,12 +21,16 @@ Settler::Settler(Journal& journal, Open open, Clock& clock, Options options)
 }
 
 Settler::~Settler() {
-  {
-    std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  changed_.notify_all();
+  (void)stop(Nanos{0});
   if (thread_.joinable()) thread_.join();
+}
+
+bool Settler::stop(Nanos most) {
+  if (options_.stop) options_.stop->store(true, std::memory_order_relaxed);
+  std::unique_lock lock(mutex_);
+  stopping_ = true;
+  changed_.notify_all();
+  return options_.driven || changed_.wait_for(lock, most, [&] { return ended_; });
 }
 
 SettlerStatus Settler::status() const {
@@ -37,6 +41,15 @@ SettlerStatus Settler::status() const {
 }
 
 void Settler::run() {
+  work();
+  {
+    std::lock_guard lock(mutex_);
+    ended_ = true;
+  }
+  changed_.notify_all();
+}
+
+void Settler::work() {
   for (;;) {
     const Nanos rest = turn();
     if (idle_) journal_.wait_for_events(seen_, rest);

@@ -51,6 +51,8 @@ class Settler {
     // Of a simulation: there is no thread; whoever made it calls turn() when the last one said.
     bool driven = false;
     std::optional<std::uint64_t> seed{};  // of the waits; absent: drawn
+    // Set where this is to end: the ledger that `open` opens is to look at it, too (LedgerOptions).
+    StopFlag stop{};
   };
   // `journal` and `clock` outlive this.
   Settler(Journal& journal, Open open, Clock& clock, Options options);
@@ -65,8 +67,12 @@ class Settler {
 
   SettlerStatus status() const;
 
+  // Ends its work, and waits for that no longer than so long. True: it ended.
+  bool stop(Nanos most);
+
  private:
   void run();
+  void work();
   // True: something was settled, and there may be more.
   Result<bool> step();
   Result<void> meet_journal(const Journal::Readable& readable);
@@ -93,6 +99,7 @@ class Settler {
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   bool stopping_ = false;
+  bool ended_ = false;
   SettlerStatus status_;
   MonoTime failing_since_{};
 

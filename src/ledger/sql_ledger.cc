@@ -101,8 +101,8 @@ Result<void> check_ledger_url(const std::string& url) {
 Result<std::unique_ptr<Ledger>> open_ledger(const std::string& url, LedgerOptions options) {
   if (auto fits = check_ledger_url(url); !fits) return fits.error();
   const bool sqlite = url.starts_with(kSqlite);
-  auto session =
-      sqlite ? open_sqlite_session(url.substr(kSqlite.size())) : open_postgres_session(url);
+  auto session = sqlite ? open_sqlite_session(url.substr(kSqlite.size()))
+                        : open_postgres_session(url, options);
   if (!session) return session.error();
   auto ledger = SqlLedger::open(std::move(*session), options);
   if (!ledger) return ledger.error();
@@ -415,24 +415,59 @@ Result<void> SqlLedger::reject(std::uint64_t journal, EventNumber event,
   return done;
 }
 
+namespace {
+
+// So many lines at once: a book may be larger than memory, and than what a server says in time.
+constexpr std::size_t kPage = 10'000;
+
+LedgerLine line_in(const SqlRow& row) {
+  const auto column = [&row](int i) { return static_cast<std::uint64_t>(row.number(i)); };
+  return {.tenant = std::string(row.bytes(0)),
+          .route = std::string(row.bytes(1)),
+          .rule = std::string(row.bytes(2)),
+          .window_start = Instant{Nanos(row.number(3))},
+          .window = Nanos(row.number(4)),
+          .events = column(5),
+          .units = column(6),
+          .overspent = column(7),
+          .forgiven = column(8)};
+}
+
+}  // namespace
+
 Result<void> SqlLedger::lines(const std::function<bool(const LedgerLine&)>& each) {
-  bool more = true;
-  return session_->run(
+  std::vector<LedgerLine> page;
+  const auto take = [&page](const SqlRow& row) { page.push_back(line_in(row)); };
+  auto done = session_->run(
       "SELECT tenant, route, rule, window_start, window_ns, events, units, overspent, forgiven"
-      "  FROM lines ORDER BY tenant, route, rule, window_start, window_ns",
-      {}, [&](const SqlRow& row) {
-        if (!more) return;
-        const auto column = [&row](int i) { return static_cast<std::uint64_t>(row.number(i)); };
-        more = each({.tenant = std::string(row.bytes(0)),
-                     .route = std::string(row.bytes(1)),
-                     .rule = std::string(row.bytes(2)),
-                     .window_start = Instant{Nanos(row.number(3))},
-                     .window = Nanos(row.number(4)),
-                     .events = column(5),
-                     .units = column(6),
-                     .overspent = column(7),
-                     .forgiven = column(8)});
-      });
+      "  FROM lines ORDER BY tenant, route, rule, window_start, window_ns LIMIT $1",
+      {static_cast<std::int64_t>(kPage)}, take);
+  while (done && !page.empty()) {
+    for (const LedgerLine& line : page) {
+      if (!each(line)) return {};
+    }
+    if (page.size() < kPage) return {};
+    const LedgerLine last = std::move(page.back());
+    page.clear();
+    done = session_->run(
+        "SELECT tenant, route, rule, window_start, window_ns, events, units, overspent, forgiven"
+        "  FROM lines WHERE (tenant, route, rule, window_start, window_ns) > ($1, $2, $3, $4, $5)"
+        "  ORDER BY tenant, route, rule, window_start, window_ns LIMIT $6",
+        {std::string_view(last.tenant), SqlText{last.route}, SqlText{last.rule},
+         nanos(last.window_start), std::int64_t{last.window.count()},
+         static_cast<std::int64_t>(kPage)},
+        take);
+  }
+  return done;
+}
+
+Result<std::uint64_t> SqlLedger::count_lines() {
+  std::uint64_t count = 0;
+  auto done = session_->run("SELECT count(*) FROM lines", {}, [&](const SqlRow& row) {
+    count = static_cast<std::uint64_t>(row.number(0));
+  });
+  if (!done) return done.error();
+  return count;
 }
 
 Result<void> SqlLedger::verify() {

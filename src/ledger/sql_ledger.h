@@ -27,6 +27,7 @@ class SqlLedger final : public Ledger {
   Result<void> reject(std::uint64_t journal, EventNumber number,
                       const std::string& reason) override;
   Result<void> lines(const std::function<bool(const LedgerLine&)>& each) override;
+  Result<std::uint64_t> count_lines() override;
   Result<void> verify() override;
 
  private:
