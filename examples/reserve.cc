@@ -37,9 +37,15 @@ routes:
   // What is left: the other 288 are free again.
   weir::Decision left = guard.peek("chat", {{"account", "42"}});
   std::cout << "remaining: " << left.rules().front().remaining.value() << '\n';
+
+  // The same request, told twice: charged once.
+  weir::Decision first = guard.check("chat", {{"account", "42"}}, {.idempotency_key = "order-7"});
+  weir::Decision again = guard.check("chat", {{"account", "42"}}, {.idempotency_key = "order-7"});
+  std::cout << (first.allowed() && again.replayed ? "replayed" : "charged again") << '\n';
 }
 
 // Prints:
 // reserved 800
 // settled 512, overdraft 0
 // remaining: 488
+// replayed

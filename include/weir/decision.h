@@ -47,6 +47,7 @@ enum class Reason : std::uint8_t {
   missing_value,       // a strict rule lacks a value; refused
   invalid_request,     // outside the stated bounds; refused
   keys_exhausted,      // the table of counters is full of live ones; refused
+  key_reused,          // the idempotency key was used before, for another request; refused
 };
 
 std::string_view to_string(Verdict verdict);
@@ -100,7 +101,9 @@ class [[nodiscard]] Decision {
   Rung rung = Rung::policy;
   Reason reason = Reason::invalid_request;
   std::uint8_t profiles = 0;  // HeaderProfile bits of the policy
-  std::string_view route;     // valid as long as the Guard
+  // Allowed, because this request was before, under its idempotency key: nothing was charged now.
+  bool replayed = false;
+  std::string_view route;  // valid as long as the Guard
   // Of a request that was wrong, what was. missing_value: the source it gives no value for ("ip"),
   // of the rule that rules() then holds. invalid_request: a sentence. Else empty. Valid as long as
   // the Guard.
@@ -129,7 +132,8 @@ class [[nodiscard]] Decision {
   // Appends a report and returns it. Invalidates spans of rules().
   RuleReport& add(const RuleReport& report);
 
-  // 200; 429 limited; 503 refused; 404 unknown route; 400 invalid request or missing value.
+  // 200; 429 limited; 503 refused; 404 unknown route; 400 invalid request or missing value; 409 a
+  // key that was used for another request.
   int http_status() const noexcept;
   // The response's header lines in the policy's profiles, Retry-After and Weir-Rung included.
   std::vector<std::pair<std::string, std::string>> http_headers() const;

@@ -38,6 +38,11 @@ struct HttpRequest {
 struct CheckOptions {
   std::uint64_t cost = 1;           // 0: a probe, charges nothing
   std::optional<Nanos> deadline{};  // the caller's patience; the store's own deadline holds besides
+  // Names the request among those of its tenant on a metered route, so that it is charged once
+  // however often it comes: the same request again is allowed as it was (Decision::replayed), and
+  // another one under its name is refused (Reason::key_reused). At most kMaxIdempotencyKeyBytes;
+  // empty: it has no name. Looked at before the call returns.
+  std::string_view idempotency_key{};
 };
 
 // Whether a Guard on a shared store takes part in the fleet.
@@ -61,6 +66,7 @@ struct AcquireOptions {
 // Bounds on what one call may bring; more is refused as invalid_request.
 inline constexpr std::size_t kMaxDescriptors = 64;
 inline constexpr std::size_t kMaxValueBytes = 1 << 20;
+inline constexpr std::size_t kMaxIdempotencyKeyBytes = 255;
 
 // Decides. One Guard serves a whole process.
 //

@@ -3,28 +3,25 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "weir/decision.h"
 #include "weir/guard.h"
+#include "weir/on_expiry.h"
 #include "weir/result.h"
 
 namespace weir {
 
-// What becomes of a reservation that nobody settles.
-enum class OnExpiry : std::uint8_t {
-  full,            // all that was reserved is billed
-  last_heartbeat,  // what the last heartbeat said, and nothing where none came
-  zero,            // nothing is billed
-};
-
-// When a reservation ends by itself, and how. Both are to be said: there is no right default for
-// somebody else's bill.
+// When a reservation ends by itself, and how. What is not said is so as the policy's route says it
+// (`reservations`); where neither does, nothing is reserved: there is no right default for somebody
+// else's bill.
 struct ReservationTerms {
-  Nanos expire{};  // from one second to a day, from the reservation or its last heartbeat on
-  OnExpiry on_expiry = OnExpiry::full;
+  // From one second to a day, from the reservation or its last heartbeat on; 0: not said.
+  Nanos expire{};
+  std::optional<OnExpiry> on_expiry = std::nullopt;
 };
 
 struct Reservation {
@@ -57,8 +54,9 @@ class Reservations {
  public:
   explicit Reservations(Guard& guard) : guard_(guard) {}
 
-  // As Guard::check() of the estimate. Refused as invalid_request where the route is not metered,
-  // or no journal records its usage, or the terms are out of range.
+  // As Guard::check() of the estimate, durable before this returns. Refused as invalid_request
+  // where the route is not metered, or no journal records its usage, or the terms are out of range
+  // or nobody says them: Decision::fault says which.
   Reservation reserve(std::string_view route, std::span<const Descriptor> descriptors,
                       std::uint64_t estimate, ReservationTerms terms);
   Reservation reserve(std::string_view route, std::initializer_list<Descriptor> descriptors,

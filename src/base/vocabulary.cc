@@ -1,6 +1,7 @@
 #include "weir/decision.h"
 #include "weir/limits.h"
 #include "weir/observer.h"
+#include "weir/on_expiry.h"
 
 // The one place where the public enumerations get their spelling; JSON, headers, metrics, logs and
 // messages use it.
@@ -124,6 +125,20 @@ std::string_view to_string(Reason reason) {
       return "invalid_request";
     case Reason::keys_exhausted:
       return "keys_exhausted";
+    case Reason::key_reused:
+      return "key_reused";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(OnExpiry on_expiry) {
+  switch (on_expiry) {
+    case OnExpiry::full:
+      return "full";
+    case OnExpiry::last_heartbeat:
+      return "last_heartbeat";
+    case OnExpiry::zero:
+      return "zero";
   }
   return "unknown";
 }

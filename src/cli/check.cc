@@ -84,6 +84,7 @@ ExitCode code_of(const Decision& decision) {
     case Reason::unknown_route:
     case Reason::missing_value:
     case Reason::invalid_request:
+    case Reason::key_reused:
       return ExitCode::usage;
     default:
       return ExitCode::undecided;

@@ -55,6 +55,8 @@ std::string_view why(Reason reason) {
       return "outside the stated bounds";
     case Reason::keys_exhausted:
       return "every counter is in use";
+    case Reason::key_reused:
+      return "its idempotency key was used for another request";
   }
   return "";
 }

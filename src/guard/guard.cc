@@ -5,6 +5,7 @@
 #include <future>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "guard/compose.h"
 #include "guard/descriptor_values.h"
@@ -17,23 +18,39 @@ Guard::Guard(Guard&&) noexcept = default;
 Guard& Guard::operator=(Guard&&) noexcept = default;
 Guard::~Guard() = default;
 
+namespace {
+
+// What a request that names itself is asked with: its name is the caller's no longer.
+Guard::Impl::CallRef take_name(CheckOptions& options) {
+  if (options.idempotency_key.empty()) return nullptr;
+  auto call = std::make_shared<guard::MeteredCall>();
+  call->idempotency_key = std::exchange(options.idempotency_key, {});
+  return call;
+}
+
+}  // namespace
+
 Decision Guard::check(std::string_view route, std::span<const Descriptor> descriptors,
                       CheckOptions options) {
-  return impl_->check(route, guard::DescriptorValues(descriptors), options);
+  const auto call = take_name(options);
+  return impl_->check(route, guard::DescriptorValues(descriptors), options, call);
 }
 
 void Guard::check_async(std::string_view route, std::span<const Descriptor> descriptors,
                         CheckOptions options, std::function<void(Decision)> done) {
-  impl_->check_async(route, guard::DescriptorValues(descriptors), options, std::move(done));
+  const auto call = take_name(options);
+  impl_->check_async(route, guard::DescriptorValues(descriptors), options, std::move(done), call);
 }
 
 Decision Guard::check_request(const HttpRequest& request, CheckOptions options) {
-  return impl_->check_request(request, options);
+  const auto call = take_name(options);
+  return impl_->check_request(request, options, call);
 }
 
 void Guard::check_request_async(const HttpRequest& request, CheckOptions options,
                                 std::function<void(Decision)> done) {
-  impl_->check_request_async(request, options, std::move(done));
+  const auto call = take_name(options);
+  impl_->check_request_async(request, options, std::move(done), call);
 }
 
 Decision Guard::wait(std::string_view route, std::span<const Descriptor> descriptors,

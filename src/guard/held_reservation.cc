@@ -61,7 +61,7 @@ std::string encode(const HeldReservation& held) {
   put(out, held.units);
   put(out, std::uint64_t{held.settled} | std::uint64_t{held.expired} << 1);
   put(out, static_cast<std::uint64_t>(held.terms.expire.count()));
-  put(out, static_cast<std::uint64_t>(held.terms.on_expiry));
+  put(out, static_cast<std::uint64_t>(held.terms.on_expiry.value_or(OnExpiry::full)));
   put(out, held.expires);
   put(out, held.events.size());
   for (const std::string& event : held.events) put_text(out, event);

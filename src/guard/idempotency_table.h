@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "guard/request_name.h"
 #include "weir/clock.h"
@@ -29,7 +31,20 @@ class IdempotencyTable {
   };
   // Absent: nothing is known of the key.
   std::optional<Known> find(const RequestName& name, Instant now) const;
+  // Known from now on; who waits for it hears.
   void keep(const RequestName& name, Rung rung, Instant at, bool recorded = true);
+
+  // Of calls that come at once, who records the request.
+  enum class Claim : std::uint8_t {
+    mine,   // keep() or release() has to follow
+    same,   // it is recorded, or somebody is about to: `told` hears
+    other,  // the key is another request's
+  };
+  // Hears once, in any thread, perhaps at once: who admitted it; absent: it could not be recorded.
+  using Told = std::function<void(std::optional<Rung>)>;
+  Claim claim(const RequestName& name, Instant now, Told told);
+  // What was claimed could not be recorded.
+  void release(const RequestName& name);
 
  private:
   struct Hash {
@@ -46,7 +61,15 @@ class IdempotencyTable {
     bool recorded = true;
   };
 
+  struct Claimed {
+    ValueDigester::Digest asked{};
+    std::vector<Told> waiting;
+  };
+  // Under the lock: ends a claim, and returns who waits for it.
+  std::vector<Told> end_claim(const RequestName& name);
+
   mutable std::mutex mutex_;
+  std::unordered_map<ValueDigester::Digest, Claimed, Hash> claimed_;
   std::unordered_map<ValueDigester::Digest, Entry, Hash> entries_;
   std::deque<ValueDigester::Digest> by_age_;
 };

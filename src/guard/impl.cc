@@ -196,7 +196,7 @@ Decision Guard::Impl::check_request(const HttpRequest& request, CheckOptions opt
 
 void Guard::Impl::check_request_async(const HttpRequest& request, CheckOptions options,
                                       std::function<void(Decision)> done, const CallRef& call) {
-  if (!shared_) {
+  if (!shared_ && !(call && call->reserve)) {
     done(check_request(request, options, call));
     return;
   }
@@ -242,13 +242,23 @@ Decision Guard::Impl::decide(PolicyRef policy, const guard::BoundRoute& route,
       plan.make(route, *policy, values, options.cost, hasher_, digester_);
   Decision decision;
   if (needs_asking(outcome, plan, route, decision) &&
-      begin_call(plan, options, call.get(), decision) && can_record(plan, options, decision)) {
-    ask_local(plan, decision, call.get());
-    record_admitted(plan, options, call.get(), decision);
+      decide_local(plan, options, call.get(), decision)) {
+    decision = reserved_in_time(plan, options, call, decision);
   }
   settle(decision, *policy, route, options,
          timing ? std::optional<Nanos>(clock_->mono() - begun) : std::nullopt);
   return decision;
+}
+
+bool Guard::Impl::decide_local(guard::Plan& plan, CheckOptions options, guard::MeteredCall* call,
+                               Decision& decision) noexcept {
+  if (!begin_call(plan, options, call, decision) || !can_record(plan, options, decision))
+    return false;
+  LocalFindings findings;
+  ask_local(plan, decision, findings);
+  if (call != nullptr && call->reserve) return decision.allowed() && decision.rung == Rung::store;
+  record_admitted(plan, findings.all, options, decision);
+  return false;
 }
 
 bool Guard::Impl::needs_asking(guard::Plan::Outcome outcome, const guard::Plan& plan,
@@ -298,16 +308,16 @@ bool Guard::Impl::can_record(const guard::Plan& plan, CheckOptions options,
 }
 
 void Guard::Impl::ask_local(const guard::Plan& plan, Decision& decision,
-                            guard::MeteredCall* call) noexcept {
-  RawArray<store::Finding, guard::kMaxRules + guard::Plan::kMarks> room;
-  const std::span<store::Finding> findings = room.construct_first(plan.count + plan.marks);
+                            LocalFindings& found) noexcept {
+  found.all = found.room.construct_first(plan.count + plan.marks);
+  const std::span<store::Finding> findings = found.all;
   const Instant now = clock_->now();
   const store::LocalAnswer answer = store_->decide(plan.asked(), now, findings);
   switch (answer.outcome) {
     case store::LocalOutcome::decided:
       guard::compose(plan, findings, now, Rung::store, decision);
       count_shadows(plan, findings);
-      read_marks(plan, findings, call, decision);
+      read_marks(plan, findings, decision);
       return;
     case store::LocalOutcome::exhausted:
       decision.verdict = Verdict::refused;

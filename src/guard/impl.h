@@ -62,6 +62,16 @@ class Guard::Impl {
                    std::function<void(Decision)> done, const CallRef& call = {});
   void check_request_async(const HttpRequest& request, CheckOptions options,
                            std::function<void(Decision)> done, const CallRef& call = {});
+  // Whether late reports of this route's work are recorded: it meters, and there is a journal.
+  bool meters(const guard::BoundRoute& route) const noexcept;
+  // Work on a route that is over and used so many units, which nobody asked about before: it is
+  // recorded, and taken from what the limits have left. Never limited: the work is done. Refused
+  // where it cannot even be kept.
+  void report_async(std::string_view route, const guard::Values& values, std::uint64_t units,
+                    std::function<void(Decision)> done);
+  // The same of work that was reserved: settles it.
+  void settle_report_async(std::string_view route, std::string_view reservation,
+                           std::uint64_t units, std::function<void(Decision)> done);
   // What a request is answered that no route is for: as `unmatched` says, and counted.
   Decision decide_unmatched(std::uint64_t cost) noexcept;
   // What a request is answered that no reading of would be safe; counted under its route.
@@ -102,13 +112,39 @@ class Guard::Impl {
  private:
   Decision decide(PolicyRef policy, const guard::BoundRoute& route, const guard::Values& values,
                   CheckOptions options, const CallRef& call) noexcept;
-  void ask_local(const guard::Plan& plan, Decision& decision, guard::MeteredCall* call) noexcept;
+  // Findings of one request.
+  struct LocalFindings {
+    RawArray<store::Finding, guard::kMaxRules + guard::Plan::kMarks> room;
+    std::span<store::Finding> all;
+  };
+  void ask_local(const guard::Plan& plan, Decision& decision, LocalFindings& findings) noexcept;
+  // The decision of the embedded store, all but what settle() adds; true: it stands only once it is
+  // a reservation.
+  bool decide_local(guard::Plan& plan, CheckOptions options, guard::MeteredCall* call,
+                    Decision& decision) noexcept;
+  // The same, awaited, but no longer than its caller would wait for the disk.
+  Decision reserved_in_time(const guard::Plan& plan, CheckOptions options, const CallRef& call,
+                            const Decision& admitted);
+  // Makes a reservation of what the embedded store admitted; `done` hears once, in any thread.
+  void reserve_local(const guard::Plan& plan, CheckOptions options, const CallRef& call,
+                     const Decision& admitted, std::function<void(Decision)> done);
   // False: `decision` is the answer; nobody needs to be asked.
   bool begin_call(guard::Plan& plan, CheckOptions options, guard::MeteredCall* call,
                   Decision& decision) noexcept;
+  // What a reservation ends by, from the call or the route; false: `decision` refuses.
+  bool take_terms(const policy::Route& route, ReservationTerms& terms,
+                  Decision& decision) const noexcept;
   // What the store says of the call's idempotency key.
   static void read_marks(const guard::Plan& plan, std::span<const store::Finding> findings,
-                         guard::MeteredCall* call, Decision& decision) noexcept;
+                         Decision& decision) noexcept;
+  // The request was admitted before; or its key is another one's.
+  static void replay(Rung rung, Decision& decision) noexcept;
+  static void conflict(Decision& decision) noexcept;
+  // What the store charged for a request goes back, its marks included.
+  void give_back_charged(const guard::Plan& plan,
+                         std::span<const store::Finding> findings) noexcept;
+  // Tells the store of requests that were admitted without it.
+  void tell_marks();
   void give_back(const guard::HeldReservation& held, std::uint64_t units);
   void take_more(const guard::HeldReservation& held, std::uint64_t units,
                  std::function<void(std::uint64_t taken)> done);
@@ -120,8 +156,8 @@ class Guard::Impl {
   // Whether usage could be recorded, were the plan decided now; false: `decision` refuses.
   bool can_record(const guard::Plan& plan, CheckOptions options, Decision& decision) noexcept;
   // Records what the store admitted; where there is no room for it, `decision` becomes a refusal.
-  void record_admitted(const guard::Plan& plan, CheckOptions options, guard::MeteredCall* call,
-                       Decision& decision) noexcept;
+  void record_admitted(const guard::Plan& plan, std::span<const store::Finding> findings,
+                       CheckOptions options, Decision& decision) noexcept;
   class Job;
   class Waiting;
   // False where no store needs to be asked: `decision` is the answer, all but what settle() adds.
@@ -133,6 +169,9 @@ class Guard::Impl {
   void decide_async(PolicyRef policy, const guard::BoundRoute& route, const guard::Values& values,
                     CheckOptions options, std::function<void(Decision)> done,
                     const CallRef& call) noexcept;
+  void decide_local_async(PolicyRef policy, const guard::BoundRoute& route,
+                          const guard::Values& values, CheckOptions options,
+                          std::function<void(Decision)> done, const CallRef& call) noexcept;
   Decision decide_shared(PolicyRef policy, const guard::BoundRoute& route,
                          const guard::Values& values, CheckOptions options,
                          const CallRef& call) noexcept;

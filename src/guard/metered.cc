@@ -11,12 +11,8 @@ namespace weir {
 
 namespace {
 
-constexpr Nanos kLeastExpire = std::chrono::seconds(1);
-constexpr Nanos kMostExpire = std::chrono::hours(24);
-
-bool fits(const ReservationTerms& terms) noexcept {
-  return terms.expire >= kLeastExpire && terms.expire <= kMostExpire;
-}
+// Marks that are told at once, and about once a second.
+constexpr std::size_t kMarksAtOnce = 256;
 
 Decision refused(Reason reason, Rung rung, std::uint64_t cost) {
   Decision decision;
@@ -29,14 +25,16 @@ Decision refused(Reason reason, Rung rung, std::uint64_t cost) {
 }  // namespace
 
 void Guard::Impl::resume_overspend() {
+  shared_later_ = shared_;
   if (!shared_) return;
-  for (const auto& [counter, window, units] : usage_->overspent_before())
-    shared_->restore_overspend(counter, window, units);
+  usage_->hear_overspent([later = shared_later_](const guard::UsageRecorder::Overspent& before) {
+    if (const auto shared = later.lock())
+      shared->restore_overspend(before.counter, before.window, before.units);
+  });
 }
 
 void Guard::Impl::resume_usage() {
   if (!usage_) return;
-  shared_later_ = shared_;
   resume_overspend();
   usage_->reservations().start(
       {.give_back = [this](const guard::HeldReservation& held,
@@ -45,7 +43,24 @@ void Guard::Impl::resume_usage() {
            [this](const guard::HeldReservation& held, std::uint64_t units,
                   std::function<void(std::uint64_t)> done) {
              take_more(held, units, std::move(done));
-           }});
+           },
+       .now_and_then = [this] { tell_marks(); }});
+}
+
+bool Guard::Impl::take_terms(const policy::Route& route, ReservationTerms& terms,
+                             Decision& decision) const noexcept {
+  if (const auto& rule = route.reservations) {
+    if (!terms.on_expiry) terms.on_expiry = rule->on_expiry;
+    if (terms.expire == Nanos{0}) terms.expire = rule->expire.value_or(Nanos{0});
+  }
+  if (!terms.on_expiry) {
+    decision.fault = "neither the call nor the route's reservations say on_expiry";
+  } else if (terms.expire == Nanos{0}) {
+    decision.fault = "neither the call nor the route's reservations say when it expires";
+  } else if (terms.expire < policy::kLeastReservation || terms.expire > policy::kMostReservation) {
+    decision.fault = "a reservation expires after one second to a day";
+  }
+  return decision.fault.empty();
 }
 
 bool Guard::Impl::begin_call(guard::Plan& plan, CheckOptions options, guard::MeteredCall* call,
@@ -53,73 +68,211 @@ bool Guard::Impl::begin_call(guard::Plan& plan, CheckOptions options, guard::Met
   if (call == nullptr) return true;
   const std::uint64_t metered = usage_ ? guard::UsageRecorder::metered(plan) : 0;
   if (call->reserve) {
-    if (metered == 0 || options.cost == 0 || !fits(*call->reserve)) {
-      decision = refused(Reason::invalid_request, Rung::policy, options.cost);
-      return false;
+    decision = refused(Reason::invalid_request, Rung::policy, options.cost);
+    if (metered == 0) {
+      decision.fault = usage_ ? "the route meters nothing" : "no journal records its usage";
+    } else if (options.cost == 0) {
+      decision.fault = "the estimate is 0";
+    } else if (take_terms(*plan.route->route, *call->reserve, decision)) {
+      decision = {};
+      if (usage_->reservations().has_room()) return true;
+      decision = refused(Reason::keys_exhausted, Rung::journal, options.cost);
     }
-    if (usage_->reservations().has_room()) return true;
-    decision = refused(Reason::keys_exhausted, Rung::journal, options.cost);
+    return false;
+  }
+  if (call->idempotency_key.size() > kMaxIdempotencyKeyBytes) {
+    decision = refused(Reason::invalid_request, Rung::policy, options.cost);
+    decision.fault = "the idempotency key is longer than 255 bytes";
     return false;
   }
   if (call->idempotency_key.empty() || metered == 0 || options.cost == 0) return true;
+  // A store of this process alone forgot its marks with the process before it: only the journal
+  // knows what that one admitted.
+  if (store_ && !usage_->knows_before()) {
+    decision = refused(Reason::store_unavailable, Rung::journal, options.cost);
+    return false;
+  }
   plan.name_request(call->idempotency_key, metered, hasher_, digester_);
   const Instant now = clock_->now();
   const auto known = usage_->requests().find(plan.request, now);
   if (!known) return true;
+  decision.decided_at = now;
   if (!known->same) {
-    call->naming = guard::MeteredCall::Naming::conflict;
-    decision = refused(Reason::invalid_request, Rung::policy, options.cost);
+    conflict(decision);
     return false;
   }
-  call->naming = guard::MeteredCall::Naming::replayed;
-  decision.verdict = Verdict::allowed;
-  decision.reason = Reason::within_limit;
-  decision.rung = known->rung;
-  decision.decided_at = now;
+  replay(known->rung, decision);
   // A process that ended in between may have written down the key of what was never answered; the
   // ledger bills an event of a key that it has not seen, once.
-  if (!known->recorded)
-    (void)usage_->follow(
-        plan, {.metered = metered, .cost = options.cost, .at = now, .rung = known->rung});
+  if (known->recorded) return false;
+  const guard::UsageRecorder::Usage usage{
+      .metered = metered, .cost = options.cost, .at = now, .rung = known->rung};
+  if (!usage_->follow(plan, usage))
+    decision = refused(Reason::store_unavailable, Rung::journal, options.cost);
   return false;
 }
 
-void Guard::Impl::read_marks(const guard::Plan& plan, std::span<const store::Finding> findings,
-                             guard::MeteredCall* call, Decision& decision) noexcept {
-  if (call == nullptr) return;
-  using Marked = guard::Plan::Marked;
-  const Marked marked = plan.marked(findings);
-  if (marked == Marked::fresh) return;
-  const bool replayed = marked == Marked::replayed;
-  call->naming =
-      replayed ? guard::MeteredCall::Naming::replayed : guard::MeteredCall::Naming::conflict;
-  decision.verdict = replayed ? Verdict::allowed : Verdict::refused;
-  decision.reason = replayed ? Reason::within_limit : Reason::invalid_request;
+void Guard::Impl::replay(Rung rung, Decision& decision) noexcept {
+  decision.verdict = Verdict::allowed;
+  decision.reason = Reason::within_limit;
+  decision.rung = rung;
+  decision.retry_after.reset();
+  decision.replayed = true;
+}
+
+void Guard::Impl::conflict(Decision& decision) noexcept {
+  decision.verdict = Verdict::refused;
+  decision.reason = Reason::key_reused;
+  decision.rung = Rung::policy;
   decision.retry_after.reset();
 }
 
+void Guard::Impl::read_marks(const guard::Plan& plan, std::span<const store::Finding> findings,
+                             Decision& decision) noexcept {
+  using Marked = guard::Plan::Marked;
+  switch (plan.marked(findings)) {
+    case Marked::fresh:
+      return;
+    case Marked::replayed:
+      return replay(decision.rung, decision);
+    case Marked::conflict:
+      return conflict(decision);
+  }
+}
+
 // A request that another worker admitted is recorded here once more: whether that one lived to do
-// so is not known, and the ledger bills an idempotency key once.
-void Guard::Impl::record_admitted(const guard::Plan& plan, CheckOptions options,
-                                  guard::MeteredCall* call, Decision& decision) noexcept {
-  const bool again = call != nullptr && call->naming == guard::MeteredCall::Naming::replayed;
+// so is not known, and the ledger, which is the fleet's, bills an idempotency key once.
+void Guard::Impl::record_admitted(const guard::Plan& plan, std::span<const store::Finding> findings,
+                                  CheckOptions options, Decision& decision) noexcept {
   if (!decision.allowed()) return;
   // What a fallback store admits was recorded before its answer; what it admitted before was so by
   // whoever asked then.
-  if (decision.rung != Rung::store && !(again && decision.rung == Rung::fallback)) return;
-  const bool reserve = call != nullptr && call->reserve;
-  const std::uint64_t metered =
-      reserve ? guard::UsageRecorder::metered(plan) : metered_always(plan, options);
+  if (decision.rung != Rung::store && !(decision.replayed && decision.rung == Rung::fallback))
+    return;
+  const std::uint64_t metered = metered_always(plan, options);
   if (metered == 0) return;
   const guard::UsageRecorder::Usage usage{
       .metered = metered, .cost = options.cost, .at = decision.decided_at};
-  if (!reserve) {
-    if (usage_->follow(plan, usage)) return;
-  } else if (auto id = usage_->follow_reservation(plan, usage, *call->reserve, decision)) {
-    call->reservation = std::move(*id);
-    return;
-  }
+  if (usage_->follow(plan, usage)) return;
+  if (!decision.replayed) give_back_charged(plan, findings);
   decision = refused(Reason::store_unavailable, Rung::journal, options.cost);
+}
+
+void Guard::Impl::reserve_local(const guard::Plan& plan, CheckOptions options, const CallRef& call,
+                                const Decision& admitted, std::function<void(Decision)> done) {
+  const guard::UsageRecorder::Usage usage{.metered = guard::UsageRecorder::metered(plan),
+                                          .cost = options.cost,
+                                          .at = admitted.decided_at};
+  usage_->append_reservation(
+      plan, usage, *call->reserve, &admitted,
+      [call, options, admitted, done = std::move(done)](std::optional<std::string> id) {
+        if (!id) return done(refused(Reason::store_unavailable, Rung::journal, options.cost));
+        call->reservation = std::move(*id);
+        done(admitted);
+      });
+}
+
+bool Guard::Impl::meters(const guard::BoundRoute& route) const noexcept {
+  return usage_ && route.route->when_store_fails == FailurePolicy::settle &&
+         std::any_of(route.rules.begin(), route.rules.end(),
+                     [](const guard::BoundRule& rule) { return rule.rule->meter && !rule.shadow; });
+}
+
+namespace {
+
+Decision kept(Instant at) {
+  Decision decision;
+  decision.verdict = Verdict::allowed;
+  decision.reason = Reason::within_limit;
+  decision.rung = Rung::store;
+  decision.decided_at = at;
+  return decision;
+}
+
+}  // namespace
+
+void Guard::Impl::report_async(std::string_view name, const guard::Values& values,
+                               std::uint64_t units, std::function<void(Decision)> done) {
+  const auto policy = std::make_shared<const PolicyRef>(current_.read());
+  const guard::BoundRoute* const route = (*policy)->find(name);
+  if (route == nullptr) return done(decide_unmatched(units));
+  guard::Plan plan;
+  const guard::Plan::Outcome outcome =
+      plan.make(*route, **policy, values, units, hasher_, digester_);
+  Decision decision;
+  const auto tell = [this, policy, route, units, done = std::move(done)](Decision decided) {
+    settle(decided, **policy, *route, {.cost = units}, std::nullopt);
+    done(std::move(decided));
+  };
+  if (!needs_asking(outcome, plan, *route, decision)) return tell(std::move(decision));
+  if (units > kMaxUnits) {
+    decision = refused(Reason::invalid_request, Rung::policy, units);
+    decision.fault = "no work uses so many units";
+    return tell(std::move(decision));
+  }
+  const Instant now = clock_->now();
+  usage_->report(plan, units, now, [tell, units, now](bool is_kept) {
+    tell(is_kept ? kept(now) : refused(Reason::store_unavailable, Rung::journal, units));
+  });
+}
+
+void Guard::Impl::settle_report_async(std::string_view name, std::string_view reservation,
+                                      std::uint64_t units, std::function<void(Decision)> done) {
+  const auto policy = std::make_shared<const PolicyRef>(current_.read());
+  const guard::BoundRoute* const route = (*policy)->find(name);
+  if (route == nullptr) return done(decide_unmatched(units));
+  usage_->reservations().settle(
+      reservation, units,
+      [this, policy, route, units, done = std::move(done)](const Result<Settlement>& settled) {
+        Decision decision = kept(clock_->now());
+        if (!settled && settled.error().code == ErrorCode::unavailable) {
+          decision = refused(Reason::store_unavailable, Rung::journal, units);
+        } else if (!settled) {
+          decision = refused(Reason::invalid_request, Rung::policy, units);
+          decision.fault = settled.error().code == ErrorCode::not_found
+                               ? "this worker has no such reservation"
+                               : "the reservation was settled otherwise, or expired";
+        }
+        settle(decision, **policy, *route, {.cost = units}, std::nullopt);
+        done(std::move(decision));
+      });
+}
+
+void Guard::Impl::give_back_charged(const guard::Plan& plan,
+                                    std::span<const store::Finding> findings) noexcept {
+  PolicyRef policy = current_.read();
+  std::vector<store::Counter> counters;
+  for (std::size_t i = 0; i < plan.asked().size() && i < findings.size(); ++i) {
+    if (!findings[i].charged) continue;
+    store::Counter counter = plan.counters[i];
+    // The plan's numbers end with its policy; those of marks never do.
+    if (i < plan.count)
+      counter.numbers = policy->numbers_of(counter.identity, counter.numbers->stamp);
+    if (counter.numbers == nullptr) continue;
+    counter.op = store::Op::refund;
+    counter.cost = findings[i].units;
+    counter.receipt = findings[i].step.receipt();
+    counters.push_back(counter);
+  }
+  carry_out_later(std::move(counters), std::move(policy),
+                  [](bool, std::span<const store::Finding>) {});
+}
+
+// A few at a time: who was asked first is told first. What does not arrive is told again.
+void Guard::Impl::tell_marks() {
+  const std::shared_ptr<guard::SharedStore> shared = shared_later_.lock();
+  if (!shared || !shared->answering() || !shared->connected()) return;
+  for (const guard::RequestName& request : usage_->take_untold(kMarksAtOnce)) {
+    PolicyRef policy = current_.read();
+    const guard::RequestMarks marks(request, static_cast<std::uint32_t>(policy->generation()),
+                                    hasher_, digester_);
+    std::vector<store::Counter> counters(marks.counters().begin(), marks.counters().end());
+    for (store::Counter& counter : counters) counter.op = store::Op::drain;
+    carry_out_later(std::move(counters), std::move(policy),
+                    [this, request](bool carried, std::span<const store::Finding>) {
+                      if (!carried) usage_->keep_untold(request);
+                    });
+  }
 }
 
 namespace {

@@ -11,103 +11,18 @@
 #include <thread>
 #include <vector>
 
-#include "guard/descriptor_values.h"
-#include "guard/impl.h"
-#include "guard/metered_call.h"
-#include "ledger/journal_story.h"
-#include "ledger/ledger.h"
-#include "testing/redis_server.h"
-#include "weir/reservation.h"
+#include "guard/metered_story.h"
 
 namespace weir {
 namespace {
 
-using guard::MeteredCall;
 using ledger::testing::eventually;
 using ledger::testing::TemporaryFolder;
-using Naming = MeteredCall::Naming;
 using std::chrono::hours;
-using testing::RedisServer;
-
-class MeteredGuard : public ::testing::Test {
- protected:
-  // Ten a day for each account; of two workers each has a part of five, and of a cap of four two.
-  std::string policy(int index = 0, const std::string& more = "") const {
-    return "store:\n  url: redis://127.0.0.1:" + std::to_string(redis_.port()) +
-           "\n  deadline: 200ms\n  workers: {of: 2, index: " + std::to_string(index) +
-           "}\njournal: {folder: " + folder_.path() + "/journal" + std::to_string(index) +
-           ", max: 1MiB, within: 20ms, ledger: '" + url() +
-           "'}\n"
-           "inputs: [account]\n"
-           "routes:\n"
-           "  export:\n"
-           "    limits:\n"
-           "      - {requests: 10, per: day, by: [account], algorithm: fixed_window, meter: true}\n"
-           "    protects: revenue\n"
-           "    overspend: {cap: 4}\n" +
-           more;
-  }
-  std::string url() const { return "sqlite:" + folder_.path() + "/ledger.db"; }
-  std::unique_ptr<Guard> open(int index = 0, const std::string& more = "") {
-    auto guard = Guard::open(Policy::parse(policy(index, more)).value());
-    EXPECT_TRUE(guard) << guard.error().message;
-    return std::make_unique<Guard>(std::move(*guard));
-  }
-  void kill_redis(std::vector<Guard*> guards) {
-    redis_.kill();
-    for (Guard* guard : guards) {
-      ASSERT_TRUE(eventually([&] {
-        return guard->check("export", {{"account", "nobody"}}, {.cost = 0}).rung != Rung::store;
-      }));
-    }
-  }
-
-  struct Answer {
-    Decision decision;
-    Naming naming = Naming::fresh;
-  };
-  static Answer named(Guard& guard, std::string_view account, const std::string& key,
-                      std::uint64_t cost = 1) {
-    auto call = std::make_shared<MeteredCall>();
-    call->idempotency_key = key;
-    const Descriptor descriptors[] = {{"account", account}};
-    Decision decision =
-        guard.impl().check("export", guard::DescriptorValues(descriptors), {.cost = cost}, call);
-    return {std::move(decision), call->naming};
-  }
-  static std::uint64_t left(Guard& guard, std::string_view account) {
-    return guard.peek("export", {{"account", account}}).rules()[0].remaining.value_or(999);
-  }
-
-  struct Sums {
-    std::uint64_t events = 0, units = 0, overspent = 0;
-    friend bool operator==(const Sums&, const Sums&) = default;
-  };
-  Sums ledger_of(const std::string& account) {
-    Sums sums;
-    auto ledger = ledger::look_into_ledger(url());
-    if (!ledger) return sums;
-    (void)(*ledger)->lines([&](const ledger::LedgerLine& line) {
-      if (line.tenant != account) return true;
-      sums.events += line.events;
-      sums.units += line.units;
-      sums.overspent += line.overspent;
-      return true;
-    });
-    return sums;
-  }
-  // Waits until all that was recorded so far is in the ledger.
-  static void all_settled(Guard& guard) {
-    ASSERT_TRUE(eventually([&] {
-      const std::string state = guard.impl().usage()->state_json();
-      return state.find("\"unsettled\":0,") != state.npos &&
-             state.find("\"waiting\":0,") != state.npos;
-    }));
-  }
-
-  TemporaryFolder folder_;
-  RedisServer redis_;
-};
+using testing::kFull;
+using testing::MeteredGuard;
+using testing::Naming;
+using testing::naming_of;
 
 // A response that was lost was a second debit: on the same node, on another, and after a restart.
 TEST_F(MeteredGuard, ChargesARepeatedRequestOnceOnAnyWorkerAndAfterARestart) {
@@ -221,8 +136,6 @@ TEST_F(MeteredGuard, RenewsNoOverspendByARestart) {
   EXPECT_EQ(beyond, (std::map<int, int>{{0, 2}, {1, 0}, {2, 0}}));
 }
 
-constexpr ReservationTerms kFull{.expire = hours(1), .on_expiry = OnExpiry::full};
-
 TEST_F(MeteredGuard, SettlesWhatWasUsedAndGivesTheRestBack) {
   auto guard = open();
   Reservations reservations(*guard);
@@ -313,6 +226,60 @@ TEST_F(MeteredGuard, ReservesAndSettlesWithoutTheStore) {
   EXPECT_EQ(ledger_of("acme").units, 7u);
 }
 
+// How a reservation ends was each call's to say, and a policy could not say it.
+TEST_F(MeteredGuard, EndsReservationsAsTheirRouteSaysWhereTheCallDoesNot) {
+  auto guard = open(0, "    reservations: {on_expiry: full, expire: 1s}\n");
+  Reservations reservations(*guard);
+  const auto reserve = [&](std::string_view account, ReservationTerms terms) {
+    const Reservation made = reservations.reserve("export", {{"account", account}}, 8, terms);
+    EXPECT_TRUE(made.decision.allowed()) << made.decision.fault;
+  };
+  reserve("route", {});
+  reserve("call", {.on_expiry = OnExpiry::zero});
+  EXPECT_TRUE(eventually([&] { return left(*guard, "call") == 10; }));
+  EXPECT_TRUE(eventually([&] { return ledger_of("route").units == 8; }));
+  EXPECT_EQ(ledger_of("call"), (Sums{}));
+}
+
+TEST_F(MeteredGuard, ReservesNothingThatNobodySaysTheEndOf) {
+  auto guard = open();
+  Reservations reservations(*guard);
+  const auto fault = [&](ReservationTerms terms) {
+    const Reservation refused = reservations.reserve("export", {{"account", "acme"}}, 8, terms);
+    EXPECT_EQ(refused.decision.reason, Reason::invalid_request);
+    return std::string(refused.decision.fault);
+  };
+  EXPECT_NE(fault({.expire = hours(1)}).find("on_expiry"), std::string::npos);
+  EXPECT_NE(fault({.on_expiry = OnExpiry::full}).find("when it expires"), std::string::npos);
+  EXPECT_NE(fault({.expire = hours(25), .on_expiry = OnExpiry::full}).find("a day"),
+            std::string::npos);
+  EXPECT_EQ(left(*guard, "acme"), 10u);
+}
+
+TEST_F(MeteredGuard, TakesNoKeyThatIsTooLong) {
+  auto guard = open();
+  EXPECT_TRUE(named(*guard, "acme", std::string(255, 'k')).decision.allowed());
+  const Decision refused = named(*guard, "acme", std::string(256, 'k')).decision;
+  EXPECT_EQ(refused.reason, Reason::invalid_request);
+  EXPECT_NE(refused.fault.find("255 bytes"), std::string_view::npos);
+}
+
+TEST_F(MeteredGuard, KnowsAKeyOfThoseWhoDoNotWait) {
+  auto guard = open();
+  for (const bool replayed : {false, true}) {
+    std::promise<Decision> told;
+    {
+      const std::string key = "K1";
+      guard->check_async("export", {{"account", "acme"}}, {.cost = 2, .idempotency_key = key},
+                         [&](Decision decision) { told.set_value(std::move(decision)); });
+    }
+    const Decision decision = told.get_future().get();
+    EXPECT_TRUE(decision.allowed());
+    EXPECT_EQ(decision.replayed, replayed);
+  }
+  EXPECT_EQ(left(*guard, "acme"), 8u);
+}
+
 TEST_F(MeteredGuard, RefusesToReserveWhereNothingIsMetered) {
   auto guard =
       open(0,
@@ -341,11 +308,8 @@ TEST(MeteredGuardEmbedded, ChargesOnceOnTheMemoryStoreToo) {
         .value();
   };
   const auto ask = [](Guard& guard, std::uint64_t cost) {
-    auto call = std::make_shared<MeteredCall>();
-    call->idempotency_key = "K1";
-    const Descriptor descriptors[] = {{"account", "acme"}};
-    (void)guard.impl().check("export", guard::DescriptorValues(descriptors), {.cost = cost}, call);
-    return call->naming;
+    return naming_of(
+        guard.check("export", {{"account", "acme"}}, {.cost = cost, .idempotency_key = "K1"}));
   };
   {
     Guard guard = open();

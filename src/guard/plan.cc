@@ -149,6 +149,24 @@ void append_framed(std::string& out, std::string_view text) {
   out += text;
 }
 
+// Mark `i` of a request, its key written to `room`.
+store::Counter mark_of(const RequestName& name, std::size_t i, char* room, std::uint32_t generation,
+                       const KeyHasher& hasher, const ValueDigester& digester) {
+  const std::uint64_t identity = i == 0 ? kKeyMark : kRequestMark;
+  policy::KeyWriter text(room, identity);
+  text.value(bytes_of(name.key), digester);
+  if (i == 1) text.value(bytes_of(name.asked), digester);
+  return {.numbers = &mark_numbers(),
+          .rule = "idempotency key",
+          .identity = identity,
+          .digest = hasher(text.view()),
+          .key = text.view(),
+          .cost = 1,
+          .op = store::Op::take,
+          .shadow = false,
+          .generation = generation};
+}
+
 }  // namespace
 
 void Plan::name_request(std::string_view key, std::uint64_t metered, const KeyHasher& hasher,
@@ -167,20 +185,16 @@ void Plan::name_request(std::string_view key, std::uint64_t metered, const KeyHa
   request.asked = digester(tenant + asked);
   marks = kMarks;
   for (std::size_t i = 0; i < kMarks; ++i) {
-    policy::KeyWriter text(keys_.data() + used_, i == 0 ? kKeyMark : kRequestMark);
-    text.value(bytes_of(request.key), digester);
-    if (i == 1) text.value(bytes_of(request.asked), digester);
-    used_ += text.view().size();
-    counters[count + i] = {.numbers = &mark_numbers(),
-                           .rule = "idempotency key",
-                           .identity = i == 0 ? kKeyMark : kRequestMark,
-                           .digest = hasher(text.view()),
-                           .key = text.view(),
-                           .cost = 1,
-                           .op = store::Op::take,
-                           .shadow = false,
-                           .generation = counters[0].generation};
+    counters[count + i] =
+        mark_of(request, i, keys_.data() + used_, counters[0].generation, hasher, digester);
+    used_ += counters[count + i].key.size();
   }
+}
+
+RequestMarks::RequestMarks(const RequestName& name, std::uint32_t generation,
+                           const KeyHasher& hasher, const ValueDigester& digester) {
+  for (std::size_t i = 0; i < counters_.size(); ++i)
+    counters_[i] = mark_of(name, i, keys_[i].data(), generation, hasher, digester);
 }
 
 Plan::Marked Plan::marked(std::span<const store::Finding> findings) const noexcept {

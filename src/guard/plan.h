@@ -86,4 +86,19 @@ struct Plan {
       keys_;
 };
 
+// The counters of a request's marks, and what their keys point to.
+class RequestMarks {
+ public:
+  RequestMarks(const RequestName& name, std::uint32_t generation, const KeyHasher& hasher,
+               const ValueDigester& digester);
+  RequestMarks(const RequestMarks&) = delete;
+  RequestMarks& operator=(const RequestMarks&) = delete;
+
+  std::span<const store::Counter> counters() const noexcept { return counters_; }
+
+ private:
+  std::array<std::array<char, 8 + 2 * 17>, Plan::kMarks> keys_;
+  std::array<store::Counter, Plan::kMarks> counters_;
+};
+
 }  // namespace weir::guard

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstddef>
 
 #include "base/key_digest.h"
 #include "weir/clock.h"
@@ -11,7 +10,6 @@ namespace weir::guard {
 // An idempotency key is known for so long after the request that brought it; the ledger knows it
 // longer.
 inline constexpr Nanos kIdempotencyMemory = std::chrono::hours(24);
-inline constexpr std::size_t kMaxIdempotencyKeyBytes = 255;
 
 // What an idempotency key names: the key among those of its tenant and route, and the request that
 // it was used for.

@@ -28,11 +28,6 @@ Settlement settlement_of(const HeldReservation& held, bool repeated) {
           .repeated = repeated};
 }
 
-Error not_known() {
-  return {ErrorCode::not_found,
-          "reservation: this worker has none of that name; the one that gave it settles it"};
-}
-
 Error ended_otherwise(const HeldReservation& held) {
   return {ErrorCode::failed_precondition, std::string("reservation: it ") +
                                               (held.expired ? "expired, and was" : "was") +
@@ -40,9 +35,6 @@ Error ended_otherwise(const HeldReservation& held) {
 }
 
 }  // namespace
-
-ReservationBook::ReservationBook(ledger::Journal& journal, Clock& clock)
-    : journal_(journal), clock_(clock) {}
 
 ReservationBook::~ReservationBook() {
   stop();
@@ -67,6 +59,7 @@ void ReservationBook::run() {
   while (!stopping_) {
     lock.unlock();
     end_expired();
+    if (limits_.now_and_then) limits_.now_and_then();
     lock.lock();
     changed_.wait_for(lock, kLookEvery, [&] { return stopping_; });
   }
@@ -89,13 +82,18 @@ ledger::Note ReservationBook::note_of(const std::string& id, const HeldReservati
   return {.id = "r" + id, .at = now, .until = until, .units = 0, .body = encode(held)};
 }
 
-void ReservationBook::restore(const ledger::Note& note) {
+bool ReservationBook::restore(const ledger::Note& note) {
   auto held = decode_reservation(note.body);
-  if (!held) return;
+  if (!held) return false;
+  for (const std::string& event : held->events) {
+    if (!ledger::decode(event)) return false;
+  }
   std::lock_guard lock(mutex_);
-  if (!held->settled) ++open_;
-  entries_.insert_or_assign(note.id.substr(1),
-                            Entry{.held = std::move(*held), .until = note.until});
+  const bool stands = !held->settled;
+  const auto [entry, fresh] =
+      entries_.emplace(note.id.substr(1), Entry{.held = std::move(*held), .until = note.until});
+  if (fresh && stands) ++open_;
+  return true;
 }
 
 bool ReservationBook::has_room() const {
@@ -107,6 +105,18 @@ void ReservationBook::open(const std::string& id, HeldReservation held) {
   std::lock_guard lock(mutex_);
   ++open_;
   entries_.emplace(id, Entry{.held = std::move(held)});
+}
+
+void ReservationBook::give_back(const HeldReservation& held) const {
+  if (limits_.give_back && !held.charges.empty()) limits_.give_back(held, held.reserved);
+}
+
+// What an earlier process reserved is not known before its journal was read.
+Error ReservationBook::not_known() const {
+  if (!journal_->met())
+    return {ErrorCode::unavailable, "reservation: the journal could not be read yet"};
+  return {ErrorCode::not_found,
+          "reservation: this worker has none of that name; the one that gave it settles it"};
 }
 
 std::size_t ReservationBook::size() const {
@@ -126,7 +136,7 @@ void ReservationBook::end_expired() {
     for (const auto& [id, entry] : entries_) {
       const HeldReservation& held = entry.held;
       if (held.settled || entry.settling || held.expires > now) continue;
-      const OnExpiry how = held.terms.on_expiry;
+      const OnExpiry how = held.terms.on_expiry.value_or(OnExpiry::full);
       ended.emplace_back(id, how == OnExpiry::full             ? held.reserved
                              : how == OnExpiry::last_heartbeat ? held.so_far
                                                                : 0);
@@ -150,6 +160,7 @@ void ReservationBook::begin_settling(const std::string& id, std::uint64_t units,
                                      Done done) {
   std::optional<Result<Settlement>> known;
   HeldReservation held;
+  std::uint64_t more = 0;
   {
     std::lock_guard lock(mutex_);
     const auto found = entries_.find(id);
@@ -164,55 +175,73 @@ void ReservationBook::begin_settling(const std::string& id, std::uint64_t units,
     } else if (found->second.settling) {
       known = Error{ErrorCode::unavailable, "reservation: it is being settled this moment"};
     } else {
-      found->second.settling = true;
-      held = found->second.held;
+      Entry& entry = found->second;
+      entry.settling = true;
+      held = entry.held;
+      // Of an earlier try's units nothing is asked again.
+      const std::uint64_t had = held.reserved + entry.asked;
+      if (units > had && !held.charges.empty()) more = units - had;
     }
   }
   if (known) {
     done(*known);
     return;
   }
-  if (units <= held.reserved || held.charges.empty()) {
-    record(id, std::move(held), units, 0, expired, std::move(done));
+  if (more == 0) {
+    record(id, std::move(held), units, expired, std::move(done));
     return;
   }
-  const std::uint64_t beyond = units - held.reserved;
-  limits_.take(held, beyond,
-               [this, id, held, units, beyond, expired, done](std::uint64_t taken) mutable {
-                 record(id, std::move(held), units, beyond - std::min(beyond, taken), expired,
-                        std::move(done));
+  limits_.take(held, more,
+               [this, id, held, units, more, expired, done](std::uint64_t taken) mutable {
+                 took(id, more, std::min(more, taken));
+                 record(id, std::move(held), units, expired, std::move(done));
                });
 }
 
+void ReservationBook::took(const std::string& id, std::uint64_t asked, std::uint64_t taken) {
+  std::lock_guard lock(mutex_);
+  const auto found = entries_.find(id);
+  if (found == entries_.end()) return;
+  found->second.asked += asked;
+  found->second.taken += taken;
+}
+
 void ReservationBook::record(const std::string& id, HeldReservation held, std::uint64_t units,
-                             std::uint64_t overspent, bool expired, Done done) {
+                             bool expired, Done done) {
   const Instant now = clock_.now();
-  std::vector<ledger::UsageEvent> events;
-  const std::vector<std::string> bodies = held.events;  // what the events point to
-  for (const std::string& body : bodies) {
-    auto event = ledger::decode(body);
-    if (!event || units == 0) continue;
-    event->units = units;
-    event->overspent = std::min(units, event->overspent + overspent);
-    events.push_back(*event);
+  std::uint64_t charged = held.reserved;
+  {
+    std::lock_guard lock(mutex_);
+    if (const auto found = entries_.find(id); found != entries_.end())
+      charged += found->second.taken;
   }
+  // Nothing could be taken of limits that nobody can give back to, and nothing was overspent there.
+  const std::uint64_t overspent = held.charges.empty() || units <= charged ? 0 : units - charged;
+  const std::vector<std::string> bodies = held.events;  // what the events point to
+  Result<void> sound;
+  const auto events = events_of(bodies, units, overspent, sound);
   held.settled = true;
   held.expired = expired;
   held.units = units;
   held.events.clear();
+  if (!sound) {
+    settled(id, held, charged, sound, done);
+    return;
+  }
   std::vector<HeldReservation::Charge> charges = std::exchange(held.charges, {});
   ledger::Note note = note_of(id, held, now);
   held.charges = std::move(charges);  // what is to be given back
   std::vector<ledger::Note> notes;
   notes.push_back(std::move(note));
-  journal_.append(events, std::move(notes),
-                  [this, id, held = std::move(held), done](const Result<void>& durable) {
-                    settled(id, held, durable, done);
-                  });
+  journal_->append(events, std::move(notes),
+                   [this, id, held = std::move(held), charged, done](const Result<void>& durable) {
+                     settled(id, held, charged, durable, done);
+                   });
 }
 
 void ReservationBook::settled(const std::string& id, const HeldReservation& held,
-                              const Result<void>& durable, const Done& done) {
+                              std::uint64_t charged, const Result<void>& durable,
+                              const Done& done) {
   {
     std::lock_guard lock(mutex_);
     const auto found = entries_.find(id);
@@ -231,9 +260,23 @@ void ReservationBook::settled(const std::string& id, const HeldReservation& held
                "reservation: it cannot be recorded now, and stands: " + durable.error().message});
     return;
   }
-  if (held.units < held.reserved && !held.charges.empty())
-    limits_.give_back(held, held.reserved - held.units);
+  if (held.units < charged && !held.charges.empty()) limits_.give_back(held, charged - held.units);
   done(settlement_of(held, false));
+}
+
+void ReservationBook::report(HeldReservation held, std::uint64_t units,
+                             std::function<void(bool kept)> done) {
+  limits_.take(held, units, [this, held, units, done = std::move(done)](std::uint64_t taken) {
+    const std::uint64_t overspent = units - std::min(units, taken);
+    Result<void> sound;
+    const auto events = events_of(held.events, units, overspent, sound);
+    journal_->append(events, {}, [=, this](const Result<void>& durable) {
+      if (durable) return done(true);
+      // The work is over: nobody can be refused it any more.
+      Result<void> ignored;
+      done(journal_->follow(events_of(held.events, units, overspent, ignored)));
+    });
+  });
 }
 
 Result<Nanos> ReservationBook::heartbeat(std::string_view id, std::uint64_t so_far) {
@@ -251,7 +294,7 @@ Result<Nanos> ReservationBook::heartbeat(std::string_view id, std::uint64_t so_f
   std::vector<ledger::Note> notes;
   notes.push_back(note_of(std::string(id), later, now));
   // Settling meanwhile: the journal would be told of an end, and then of a life.
-  if (found->second.settling || !journal_.follow({}, std::move(notes)))
+  if (found->second.settling || !journal_->follow({}, std::move(notes)))
     return Error{ErrorCode::unavailable, "reservation: the heartbeat cannot be kept now"};
   held = std::move(later);
   return held.terms.expire;

@@ -21,12 +21,10 @@ namespace weir::guard {
 // The reservations of one process, and what becomes of them.
 //
 // Guarantees:  a reservation ends once: its events and the mark that it ended are one transaction
-// of
-//              the journal. What expired is settled within two seconds, or as soon as the disk
-//              takes it.
+//              of the journal. What expired is settled within two seconds, or as soon as the disk
+//              takes it. However often settling is tried, its limits are charged once.
 // Bounds:      kMaxReservations that stand; those that ended are known for a day, to answer who
-// asks
-//              again.
+//              asks again.
 // Threads:     any. A thread of its own ends what expired.
 class ReservationBook {
  public:
@@ -38,32 +36,43 @@ class ReservationBook {
     std::function<void(const HeldReservation&, std::uint64_t units,
                        std::function<void(std::uint64_t taken)>)>
         take;
+    // About once a second, while reservations are looked after.
+    std::function<void()> now_and_then{};
   };
 
-  // Both outlive this.
-  ReservationBook(ledger::Journal& journal, Clock& clock);
+  // `clock` outlives this.
+  explicit ReservationBook(Clock& clock) : clock_(clock) {}
   ~ReservationBook();
   ReservationBook(const ReservationBook&) = delete;
   ReservationBook& operator=(const ReservationBook&) = delete;
 
+  // What its reservations are kept in: once, before anything but restore(). Outlives this.
+  void keep_in(ledger::Journal& journal) noexcept { journal_ = &journal; }
   // Ends what expires from now on.
   void start(Limits limits);
   // Ends nothing any more.
   void stop() noexcept;
 
-  // One of an earlier process, from its note.
-  void restore(const ledger::Note& note);
+  // One of an earlier process, from its note. False: the note is damaged, and is passed over.
+  bool restore(const ledger::Note& note);
 
   bool has_room() const;
   static std::string new_id();
   // What the journal is to keep of a reservation.
   static ledger::Note note_of(const std::string& id, const HeldReservation& held, Instant now);
-  // It is in the journal, or on its way there.
+  // It is in the journal.
   void open(const std::string& id, HeldReservation held);
+  // What its limits were charged goes back: it never came to be.
+  void give_back(const HeldReservation& held) const;
 
   void settle(std::string_view id, std::uint64_t units,
               std::function<void(Result<Settlement>)> done);
   Result<Nanos> heartbeat(std::string_view id, std::uint64_t so_far);
+
+  // Work that is over and was never reserved: its limits give what they have left, and its usage is
+  // recorded, durably where the disk takes it, else as soon as it does. `done` hears, once, in any
+  // thread, whether it is kept.
+  void report(HeldReservation held, std::uint64_t units, std::function<void(bool kept)> done);
 
   // That stand.
   std::size_t size() const;
@@ -73,18 +82,26 @@ class ReservationBook {
     HeldReservation held;
     bool settling = false;
     Instant until{};  // settled: known until then
+    // Units beyond what was reserved: so many were asked of the limits when settling was tried, and
+    // the metered ones had room for so many.
+    std::uint64_t asked = 0;
+    std::uint64_t taken = 0;
   };
   using Done = std::function<void(Result<Settlement>)>;
 
   void run();
   void end_expired();
   void begin_settling(const std::string& id, std::uint64_t units, bool expired, Done done);
-  void record(const std::string& id, HeldReservation held, std::uint64_t units,
-              std::uint64_t overspent, bool expired, Done done);
-  void settled(const std::string& id, const HeldReservation& held, const Result<void>& durable,
-               const Done& done);
+  // Why an id is not known here.
+  Error not_known() const;
+  void took(const std::string& id, std::uint64_t asked, std::uint64_t taken);
+  void record(const std::string& id, HeldReservation held, std::uint64_t units, bool expired,
+              Done done);
+  // What came of recording `held`, which had so many units of the limits.
+  void settled(const std::string& id, const HeldReservation& held, std::uint64_t charged,
+               const Result<void>& durable, const Done& done);
 
-  ledger::Journal& journal_;
+  ledger::Journal* journal_ = nullptr;
   Clock& clock_;
   Limits limits_;
 

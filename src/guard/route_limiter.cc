@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "guard/descriptor_values.h"
 #include "guard/impl.h"
 
 namespace weir::guard {
@@ -14,6 +15,8 @@ namespace {
 
 constexpr std::string_view kRemoteAddress = "remote_address";
 constexpr std::string_view kIp = "ip";
+// The entry that names what a late report settles.
+constexpr std::string_view kReservation = "weir_reservation";
 
 // Descriptors beyond so many share the last place: their statuses are then alike.
 constexpr std::size_t kPlaces = 64;
@@ -170,6 +173,27 @@ std::uint64_t cost_of(const RateLimitAsk& ask) noexcept {
   return cost;
 }
 
+// What a descriptor says of its own that is more than a request is a report: what was used is known
+// only when it is over, and who reports it does not read the answer.
+bool is_report(const RateLimitAsk& ask) noexcept {
+  return std::any_of(ask.descriptors.begin(), ask.descriptors.end(),
+                     [](const AskedDescriptor& each) { return each.hits.value_or(0) > 1; });
+}
+
+// The reservation that the ask settles, and as how many units; empty: it settles none.
+struct Settles {
+  std::string_view reservation;
+  std::uint64_t units = 0;
+};
+Settles settled_by(const RateLimitAsk& ask) noexcept {
+  for (const AskedDescriptor& descriptor : ask.descriptors) {
+    for (const DescriptorEntry& entry : descriptor.entries) {
+      if (entry.key == kReservation) return {entry.value, descriptor.hits.value_or(ask.hits)};
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 bool RouteLimiter::decide(const RateLimitAsk& ask, RateLimitAnswer& answer,
@@ -179,6 +203,7 @@ bool RouteLimiter::decide(const RateLimitAsk& ask, RateLimitAnswer& answer,
   UnitedValues values;
   CheckOptions options{.cost = cost_of(ask), .deadline = ask.deadline};
   std::string_view name;
+  bool meters = false;
   {
     const Guard::Impl::PolicyRef policy = impl.policy();
     const BoundRoute* route = policy->find(ask.domain);
@@ -197,6 +222,7 @@ bool RouteLimiter::decide(const RateLimitAsk& ask, RateLimitAnswer& answer,
       return true;
     }
     name = route->name;
+    meters = impl.meters(*route);
     for (const BoundRule& rule : route->rules) {
       pending->touched.push_back({rule.rule->identity, places_of(*rule.rule, ask)});
     }
@@ -205,7 +231,7 @@ bool RouteLimiter::decide(const RateLimitAsk& ask, RateLimitAnswer& answer,
   pending->listener = &listener;
   pending->ticket = ticket;
   Pending* shared = pending.release();
-  guard_.check_async(name, values.values(), options, [shared](Decision decision) {
+  const auto answered = [shared](Decision decision) {
     shared->decision = std::move(decision);
     if (shared->phase.exchange(Pending::answered, std::memory_order_acq_rel) != Pending::left) {
       return;
@@ -214,7 +240,15 @@ bool RouteLimiter::decide(const RateLimitAsk& ask, RateLimitAnswer& answer,
     RateLimitAnswer late;
     owned->compose(late);
     owned->listener->answered(owned->ticket, std::move(late));
-  });
+  };
+  const Settles settles = meters ? settled_by(ask) : Settles{};
+  if (!settles.reservation.empty()) {
+    impl.settle_report_async(name, settles.reservation, settles.units, answered);
+  } else if (meters && is_report(ask)) {
+    impl.report_async(name, DescriptorValues(values.values()), options.cost, answered);
+  } else {
+    guard_.check_async(name, values.values(), options, answered);
+  }
   if (shared->phase.exchange(Pending::left, std::memory_order_acq_rel) != Pending::answered) {
     return false;
   }

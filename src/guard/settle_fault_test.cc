@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -18,19 +19,29 @@
 #include <vector>
 
 #include "guard/impl.h"
+#include "guard/metered_story.h"
 #include "ledger/journal_reader.h"
 #include "ledger/journal_story.h"
 #include "ledger/ledger.h"
 #include "testing/redis_server.h"
 #include "weir/guard.h"
 
+namespace weir::testing {
+
+std::atomic<bool> g_disk_hangs{false};
+std::atomic<bool> g_disk_fails{false};
+
+}  // namespace weir::testing
+
 namespace {
 
-// While it is set no sync of this process comes back: as on a disk that hangs.
-std::atomic<bool> g_disk_hangs{false};
-
-int after_the_hang(long call, int file) {
-  while (g_disk_hangs.load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+int as_the_disk_is(long call, int file) {
+  while (weir::testing::g_disk_hangs.load())
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (weir::testing::g_disk_fails.load()) {
+    errno = EIO;
+    return -1;
+  }
   return static_cast<int>(::syscall(call, file));
 }
 
@@ -38,10 +49,10 @@ int after_the_hang(long call, int file) {
 
 // In place of the C library's, for all that this process is made of.
 extern "C" int fsync(int file) {
-  return after_the_hang(SYS_fsync, file);
+  return as_the_disk_is(SYS_fsync, file);
 }
 extern "C" int fdatasync(int file) {
-  return after_the_hang(SYS_fdatasync, file);
+  return as_the_disk_is(SYS_fdatasync, file);
 }
 
 namespace weir {
@@ -50,6 +61,7 @@ namespace {
 using ledger::testing::eventually;
 using ledger::testing::TemporaryFolder;
 using std::chrono::milliseconds;
+using testing::g_disk_hangs;
 using testing::RedisServer;
 
 class HeardJournal final : public Observer {
@@ -76,8 +88,8 @@ class SettlingGuard : public ::testing::Test {
     return "store:\n  url: redis://127.0.0.1:" + std::to_string(redis_.port()) +
            "\n  deadline: 200ms\n  workers: {of: 2, index: 0}\n"
            "journal: {folder: " +
-           folder_.path() + "/journal, max: 1MiB, within: 20ms" +
-           (ledger.empty() ? "" : ", ledger: '" + ledger + "'") +
+           folder_.path() + "/journal, max: 1MiB, within: 20ms" + ", ledger: '" +
+           (ledger.empty() ? "sqlite:" + folder_.path() + "/journal/ledger.db" : ledger) + "'" +
            "}\n"
            "inputs: [account]\n"
            "routes:\n"

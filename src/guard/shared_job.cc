@@ -67,7 +67,7 @@ class Guard::Impl::Job : public guard::SharedAsk {
       guard::compose(plan, found, store_now, verdict.rung, decision);
       if (by_a_store) {
         impl_.count_shadows(plan, found);
-        read_marks(plan, found, call_.get(), decision);
+        read_marks(plan, found, decision);
       }
       if (verdict.rung == Rung::store) {
         keep_keys(found, decision);
@@ -83,7 +83,8 @@ class Guard::Impl::Job : public guard::SharedAsk {
       decision.rung = verdict.rung;
       decision.decided_at = store_now;
     }
-    impl_.record_admitted(plan, options_, call_.get(), decision);
+    if (recorded_) name(*recorded_, decision);
+    if (!reserves() && !recorded_) impl_.record_admitted(plan, found, options_, decision);
     if (verdict.unenforced) impl_.metrics_.count_unenforced(route_.metrics);
     impl_.settle(decision, *policy_, route_, options_, impl_.clock_->mono() - begun_);
     return decision;
@@ -92,29 +93,46 @@ class Guard::Impl::Job : public guard::SharedAsk {
   // Whether this verdict may be told only once its usage is durable.
   bool must_record(const ladder::LadderVerdict& verdict) const noexcept {
     if (!impl_.usage_ || verdict.verdict != Verdict::allowed) return false;
+    if (reserves()) return true;
     // What a fallback store admits is counted; but it is an outage all the same.
     return verdict.record ||
            (verdict.rung == Rung::fallback && request.metered != 0 && options_.cost > 0);
   }
-  // Records it; `then` is told, once, in any thread, whether it is durable.
-  void record(const ladder::LadderVerdict& verdict, Instant at, std::function<void(bool)> then) {
+  // Records it; `then` is told, once, in any thread, what became of it, and the reservation.
+  using Recorded = guard::UsageRecorder::Recorded;
+  using Then = std::function<void(Recorded, std::string)>;
+  void record(const ladder::LadderVerdict& verdict, Instant at,
+              std::span<const store::Finding> found, Then then) {
+    const bool by_store = verdict.rung == Rung::store;
     const guard::UsageRecorder::Usage usage{.metered = request.metered,
                                             .overspent = verdict.overspent,
                                             .cost = options_.cost,
-                                            .outage = true,
+                                            .outage = !by_store,
                                             .at = at,
                                             .rung = verdict.rung};
-    if (call_ == nullptr || !call_->reserve) {
-      impl_.usage_->append(plan, usage, std::move(then));
+    if (!reserves()) {
+      impl_.usage_->append(plan, usage,
+                           [then = std::move(then)](Recorded recorded) { then(recorded, {}); });
       return;
     }
-    impl_.usage_->append_reservation(
-        plan, usage, *call_->reserve,
-        [call = call_, then = std::move(then)](std::optional<std::string> id) {
-          if (id) call->reservation = std::move(*id);
-          then(id.has_value());
-        });
+    Decision charged;
+    if (by_store) guard::compose(plan, found, at, verdict.rung, charged);
+    impl_.usage_->append_reservation(plan, usage, *call_->reserve, by_store ? &charged : nullptr,
+                                     [then = std::move(then)](std::optional<std::string> id) {
+                                       then({id ? Recorded::What::yes : Recorded::What::no},
+                                            std::move(id).value_or(""));
+                                     });
   }
+  // What is told of `verdict`, now that its usage was handed in; in the thread that words it.
+  ladder::LadderVerdict after(Recorded recorded, std::string reservation,
+                              const std::weak_ptr<guard::SharedStore>& store,
+                              const ladder::LadderVerdict& verdict,
+                              std::span<store::Finding> findings) {
+    recorded_ = recorded;
+    if (call_ != nullptr) call_->reservation = std::move(reservation);
+    return recorded.what == Recorded::What::yes ? verdict : not_recorded(store, verdict, findings);
+  }
+  bool reserves() const noexcept { return call_ != nullptr && call_->reserve; }
   // What is told instead of `verdict`, whose usage could not be recorded, with what it took given
   // back. The store is gone where the Guard is going.
   ladder::LadderVerdict not_recorded(const std::weak_ptr<guard::SharedStore>& store,
@@ -142,11 +160,18 @@ class Guard::Impl::Job : public guard::SharedAsk {
   const MonoTime begun_;
 
  private:
+  // A call of the same name came at the same time, and was the one that is recorded.
+  static void name(const Recorded& recorded, Decision& decision) noexcept {
+    if (recorded.what == Recorded::What::replayed) replay(recorded.rung, decision);
+    if (recorded.what == Recorded::What::conflict) conflict(decision);
+  }
   void keep_keys(std::span<const store::Finding> found, Decision& decision) {
     for (std::size_t i = 0; i < plan.count; ++i) {
       if (found[i].charged) guard::append_receipt_key(plan.counters[i].key, decision.receipt_keys);
     }
   }
+
+  std::optional<Recorded> recorded_;
 };
 
 namespace {
@@ -164,8 +189,10 @@ class CallbackJob final : public Job {
       return;
     }
     this->record(
-        verdict, store_now, [this, verdict, store_now, store = this->store()](bool durable) {
-          tell(durable ? verdict : this->not_recorded(store, verdict, this->findings()), store_now);
+        verdict, store_now, this->findings(),
+        [this, verdict, store_now, store = this->store()](auto recorded, std::string reservation) {
+          tell(this->after(recorded, std::move(reservation), store, verdict, this->findings()),
+               store_now);
         });
   }
   void answer(Decision decision) { done_(std::move(decision)); }
@@ -239,30 +266,35 @@ class WaitedJob final : public Job {
 
 // Waits for the disk: an answer that came before its usage was durable could be lost with it. But
 // no longer than the caller would: then the call is not served, and what turns out to be recorded
-// of it all the same is counted.
+// of it all the same is counted; of a reservation nobody will use anything.
 template <class Job>
 ladder::LadderVerdict recorded(const std::shared_ptr<Job>& job,
                                const ladder::LadderVerdict& verdict, Instant at,
                                std::span<store::Finding> findings, MonoTime until) {
+  using Recorded = guard::UsageRecorder::Recorded;
   struct Told {
     std::mutex mutex;
     std::condition_variable changed;
-    std::optional<bool> durable;
+    std::optional<Recorded> recorded;
+    std::string reservation;
     bool left = false;
   };
   const auto told = std::make_shared<Told>();
-  job->record(verdict, at, [told, &usage = job->usage()](bool durable) {
-    const std::lock_guard lock(told->mutex);
-    told->durable = durable;
-    if (told->left && durable) usage.count_unserved();
-    told->changed.notify_one();
-  });
+  job->record(verdict, at, findings,
+              [told, &usage = job->usage()](Recorded recorded, std::string reservation) {
+                std::unique_lock lock(told->mutex);
+                told->recorded = recorded;
+                told->reservation = reservation;
+                const bool unserved = told->left && recorded.what == Recorded::What::yes;
+                told->changed.notify_one();
+                lock.unlock();
+                if (unserved) usage.unserved(reservation);
+              });
   std::unique_lock lock(told->mutex);
-  told->changed.wait_until(lock, until, [&] { return told->durable.has_value(); });
-  told->left = !told->durable;
-  lock.unlock();
-  if (told->left || !*told->durable) return job->not_recorded(job->store(), verdict, findings);
-  return verdict;
+  told->changed.wait_until(lock, until, [&] { return told->recorded.has_value(); });
+  told->left = !told->recorded;
+  if (told->left) return job->not_recorded(job->store(), verdict, findings);
+  return job->after(*told->recorded, std::move(told->reservation), job->store(), verdict, findings);
 }
 
 }  // namespace
@@ -309,7 +341,7 @@ void Guard::Impl::decide_async(PolicyRef policy, const guard::BoundRoute& route,
                                const guard::Values& values, CheckOptions options,
                                std::function<void(Decision)> done, const CallRef& call) noexcept {
   if (!shared_) {
-    done(decide(std::move(policy), route, values, options, call));
+    decide_local_async(std::move(policy), route, values, options, std::move(done), call);
     return;
   }
   const guard::BoundPolicy& bound = *policy;
@@ -327,6 +359,67 @@ void Guard::Impl::decide_async(PolicyRef policy, const guard::BoundRoute& route,
   }
   job->prepare();
   shared_->decide(*job.release());
+}
+
+// The disk keeps nobody's event loop waiting: a reservation is answered when it is there.
+void Guard::Impl::decide_local_async(PolicyRef policy, const guard::BoundRoute& route,
+                                     const guard::Values& values, CheckOptions options,
+                                     std::function<void(Decision)> done,
+                                     const CallRef& call) noexcept {
+  if (call == nullptr || !call->reserve) {
+    done(decide(std::move(policy), route, values, options, call));
+    return;
+  }
+  guard::Plan plan;
+  const guard::Plan::Outcome outcome =
+      plan.make(route, *policy, values, options.cost, hasher_, digester_);
+  Decision decision;
+  const bool reserves = needs_asking(outcome, plan, route, decision) &&
+                        decide_local(plan, options, call.get(), decision);
+  const auto held = std::make_shared<PolicyRef>(std::move(policy));
+  const auto tell = [this, held, &route, options, done = std::move(done)](Decision decided) {
+    settle(decided, **held, route, options, std::nullopt);
+    done(std::move(decided));
+  };
+  if (reserves) {
+    reserve_local(plan, options, call, decision, tell);
+  } else {
+    tell(std::move(decision));
+  }
+}
+
+Decision Guard::Impl::reserved_in_time(const guard::Plan& plan, CheckOptions options,
+                                       const CallRef& call, const Decision& admitted) {
+  struct Told {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::optional<Decision> decision;
+    bool left = false;
+  };
+  const auto told = std::make_shared<Told>();
+  Decision late;
+  late.reason = Reason::store_unavailable;
+  late.rung = Rung::journal;
+  // Of its own: who leaves must not share what comes later.
+  const auto later = std::make_shared<guard::MeteredCall>(*call);
+  const bool waits = !usage_->in_its_thread();
+  reserve_local(plan, options, later, admitted, [this, told, later](Decision decision) {
+    std::unique_lock lock(told->mutex);
+    const bool unserved = told->left && decision.allowed();
+    told->decision = std::move(decision);
+    told->changed.notify_one();
+    lock.unlock();
+    if (unserved) usage_->unserved(later->reservation);
+  });
+  std::unique_lock lock(told->mutex);
+  if (waits) {
+    told->changed.wait_for(lock, options.deadline.value_or(kDiskHangs) + kStuckAfter,
+                           [&] { return told->decision.has_value(); });
+  }
+  told->left = !told->decision;
+  if (told->left) return late;
+  call->reservation = later->reservation;
+  return *told->decision;
 }
 
 Guard::Impl::Carried Guard::Impl::carry_out(std::span<const store::Counter> counters) noexcept {
@@ -368,7 +461,7 @@ void Guard::Impl::check_async(std::string_view name, const guard::Values& values
                               const CallRef& call) {
   PolicyRef policy = current_.read();
   const guard::BoundRoute* route = policy->find(name);
-  if (!shared_ || route == nullptr) {
+  if (route == nullptr) {
     done(check(name, values, options, call));
     return;
   }

@@ -76,7 +76,16 @@ Result<void> SharedStore::check(const policy::Model& model) {
                       "' settles, which is not in this release on a cluster; say "
                       "`when_store_fails: bounded` or `closed` for it");
     }
-    if (model.journal) continue;
+    if (model.journal && !model.journal->ledger.empty()) continue;
+    if (model.journal) {
+      return Error{ErrorCode::failed_precondition,
+                   "journal.ledger: route '" + route.name +
+                       "' settles on a store that several workers can share, and a request that "
+                       "comes to two of them is on one bill only where they have one ledger; say "
+                       "`ledger: postgresql://...` for a fleet, or, where this is the only worker, "
+                       "`ledger: sqlite:" +
+                       model.journal->folder + "/ledger.db`"};
+    }
     return Error{
         ErrorCode::failed_precondition,
         "journal: route '" + route.name +

@@ -8,7 +8,6 @@
 #include "base/key_digest.h"
 #include "ledger/event_batch.h"
 #include "ledger/journal.h"
-#include "ledger/journal_reader.h"
 #include "ledger/ledger.h"
 #include "ledger/settler.h"
 #include "limit/step.h"
@@ -41,12 +40,12 @@ void append_escaped(std::string_view value, std::string& out) {
 }
 
 // The rule's period that `at` falls into: of rules without windows, one of those that lie from the
-// epoch on.
-Instant window_start(const limit::Numbers& numbers, Instant at) {
+// epoch on. A month or a year of the calendar is as long as it is.
+limit::Window window_of(const limit::Numbers& numbers, Instant at) {
   const std::int64_t now = at.time_since_epoch().count();
-  if (numbers.algorithm == Algorithm::fixed_window)
-    return Instant{Nanos(limit::window_at(numbers, at).start_ns)};
-  return Instant{Nanos(now - now % numbers.period_ns)};
+  if (numbers.algorithm == Algorithm::fixed_window) return limit::window_at(numbers, at);
+  const std::int64_t start = now - now % numbers.period_ns;
+  return {.start_ns = start, .end_ns = start + numbers.period_ns};
 }
 
 // Notes begin with whose they are: 'k' an idempotency key, 'o' overspend, 'r' a reservation.
@@ -65,6 +64,9 @@ std::uint64_t number_at(std::string_view bytes, std::size_t at) {
 std::string_view bytes_of(const ValueDigester::Digest& digest) {
   return {digest.data(), digest.size()};
 }
+
+// How long the end of a process waits for what it was telling the ledger.
+constexpr Nanos kLedgerPatience = std::chrono::seconds(2);
 
 ledger::Note note_of_request(const Plan& plan, const UsageRecorder::Usage& usage) {
   return {.id = "k" + std::string(bytes_of(plan.request.key)),
@@ -124,6 +126,7 @@ class UsageRecorder::Events {
     for (std::size_t i = 0; i < plan.count; ++i) {
       if ((usage.metered >> i & 1) == 0) continue;
       const store::Counter& counter = plan.counters[i];
+      const limit::Window window = window_of(*counter.numbers, usage.at);
       tenants_[count_] = tenant_of(counter.key);
       events_[count_] = {
           .id = {process, next.fetch_add(1, std::memory_order_relaxed)},
@@ -137,8 +140,8 @@ class UsageRecorder::Events {
           .mode = route.overspend ? route.overspend->mode : policy::OverspendMode::bill,
           .outage = usage.outage,
           .at = usage.at,
-          .window_start = window_start(*counter.numbers, usage.at),
-          .window = Nanos(counter.numbers->period_ns)};
+          .window_start = Instant{Nanos(window.start_ns)},
+          .window = Nanos(window.end_ns - window.start_ns)};
       if (events_[count_].overspent > 0 && events_[count_].mode == policy::OverspendMode::cap)
         notes_.push_back(note_of_overspend(counter, events_[count_]));
       ++count_;
@@ -160,7 +163,10 @@ class UsageRecorder::Events {
 Result<std::unique_ptr<UsageRecorder>> UsageRecorder::open(const policy::JournalSpec& spec,
                                                            Clock& clock, render::Metrics& metrics,
                                                            Observer* observer) {
-  std::unique_ptr<UsageRecorder> recorder(new UsageRecorder(clock, metrics));
+  std::unique_ptr<UsageRecorder> recorder(new UsageRecorder(clock, metrics, observer));
+  UsageRecorder* self = recorder.get();
+  recorder->process_ = random_number();
+  recorder->book_ = std::make_unique<ReservationBook>(clock);
   const auto tell = [observer](StoreEvent::Kind good, StoreEvent::Kind bad) {
     return [observer, good, bad](bool works, const std::string& why) {
       if (observer != nullptr) observer->on_store_event({.kind = works ? good : bad, .why = why});
@@ -169,20 +175,22 @@ Result<std::unique_ptr<UsageRecorder>> UsageRecorder::open(const policy::Journal
   auto journal = ledger::Journal::open(
       {.folder = spec.folder,
        .max_bytes = spec.max_bytes,
+       .max_waiting = policy::kMostWaiting,
        .within = spec.within,
-       .changed = tell(StoreEvent::Kind::journal_works, StoreEvent::Kind::journal_fails)});
+       .changed = tell(StoreEvent::Kind::journal_works, StoreEvent::Kind::journal_fails),
+       .meet = [self](ledger::JournalFile& file) { return self->meet(file); }});
   if (!journal) return journal.error();
-  recorder->process_ = random_number();
   recorder->journal_ = std::move(*journal);
-  recorder->book_ = std::make_unique<ReservationBook>(*recorder->journal_, clock);
-  recorder->read_notes();
+  recorder->book_->keep_in(*recorder->journal_);
   const std::string url =
       spec.ledger.empty() ? "sqlite:" + spec.folder + "/ledger.db" : spec.ledger;
   ledger::Settler::Options settling;
   settling.changed = tell(StoreEvent::Kind::ledger_works, StoreEvent::Kind::ledger_fails);
+  settling.stop = std::make_shared<std::atomic<bool>>(false);
   recorder->settler_ = std::make_unique<ledger::Settler>(
-      *recorder->journal_, [url] { return ledger::open_ledger(url); }, clock, std::move(settling));
-  UsageRecorder* self = recorder.get();
+      *recorder->journal_,
+      [url, stop = settling.stop] { return ledger::open_ledger(url, {.stop = stop}); }, clock,
+      settling);
   recorder->source_ =
       metrics.add_source([self](render::Exposition& out) { self->write_metrics(out); });
   return recorder;
@@ -192,28 +200,31 @@ Result<std::unique_ptr<UsageRecorder>> UsageRecorder::open_on(const Ground& grou
                                                               const policy::JournalSpec& spec,
                                                               Clock& clock,
                                                               render::Metrics& metrics) {
-  std::unique_ptr<UsageRecorder> recorder(new UsageRecorder(clock, metrics));
-  auto journal = ledger::Journal::open({.folder = spec.folder,
-                                        .max_bytes = spec.max_bytes,
-                                        .within = spec.within,
-                                        .vfs = ground.vfs,
-                                        .log_pages = ground.log_pages,
-                                        .clock = &clock,
-                                        .wake = ground.wake,
-                                        .name = ground.journal});
-  if (!journal) return journal.error();
+  std::unique_ptr<UsageRecorder> recorder(new UsageRecorder(clock, metrics, nullptr));
+  UsageRecorder* self = recorder.get();
   recorder->process_ = ground.process;
+  recorder->book_ = std::make_unique<ReservationBook>(clock);
+  auto journal =
+      ledger::Journal::open({.folder = spec.folder,
+                             .max_bytes = spec.max_bytes,
+                             .within = spec.within,
+                             .vfs = ground.vfs,
+                             .log_pages = ground.log_pages,
+                             .meet = [self](ledger::JournalFile& file) { return self->meet(file); },
+                             .clock = &clock,
+                             .wake = ground.wake,
+                             .name = ground.journal});
+  if (!journal) return journal.error();
   recorder->journal_ = std::move(*journal);
-  recorder->book_ = std::make_unique<ReservationBook>(*recorder->journal_, clock);
-  recorder->read_notes();
+  recorder->book_->keep_in(*recorder->journal_);
   recorder->settler_ = std::make_unique<ledger::Settler>(
       *recorder->journal_, ground.open_ledger, clock,
       ledger::Settler::Options{.driven = true, .seed = ground.process});
   return recorder;
 }
 
-UsageRecorder::UsageRecorder(Clock& clock, render::Metrics& metrics)
-    : clock_(clock), metrics_(metrics) {}
+UsageRecorder::UsageRecorder(Clock& clock, render::Metrics& metrics, Observer* observer)
+    : clock_(clock), metrics_(metrics), observer_(observer) {}
 
 bool UsageRecorder::has_room() const {
   return journal_->has_room();
@@ -230,8 +241,21 @@ UsageRecorder::~UsageRecorder() {
 std::uint64_t UsageRecorder::close() noexcept {
   if (source_ != 0) metrics_.remove_source(std::exchange(source_, 0));
   if (book_) book_->stop();
+  // What is confirmed is to be in the journal; but a ledger that holds its thread must not keep the
+  // rest from being written.
+  if (settler_) (void)settler_->stop(kLedgerPatience);
+  const std::uint64_t lost = journal_ ? journal_->close() : 0;
   settler_.reset();
-  return journal_ ? journal_->close() : 0;
+  return lost;
+}
+
+void UsageRecorder::unserved(const std::string& reservation) {
+  unserved_.fetch_add(1, std::memory_order_relaxed);
+  if (!reservation.empty()) book_->settle(reservation, 0, [](const Result<Settlement>&) {});
+}
+
+bool UsageRecorder::knows_before() const {
+  return journal_->met();
 }
 
 bool UsageRecorder::in_its_thread() const noexcept {
@@ -247,32 +271,73 @@ std::uint64_t UsageRecorder::metered(const Plan& plan) noexcept {
   return bits;
 }
 
-// A journal that cannot be read now knows nothing: what it says is asked for once, at the start.
-void UsageRecorder::read_notes() {
-  const ledger::Journal::Options& where = journal_->options();
-  auto reader = ledger::JournalReader::open(ledger::Journal::file_in(where.folder, where.vfs));
-  if (!reader) return;
-  const Instant now = clock_.now();
-  (void)reader->notes([&](const ledger::Note& note) {
-    constexpr std::size_t kDigest = sizeof(ValueDigester::Digest);
-    if (note.id.empty() || note.until < now) return;
-    if (note.id[0] == 'r') {
-      book_->restore(note);
-    } else if (note.id[0] == 'k' && note.id.size() == 1 + kDigest && note.body.size() == kDigest) {
-      RequestName name;
-      std::copy_n(note.id.data() + 1, kDigest, name.key.data());
-      std::copy_n(note.body.data(), kDigest, name.asked.data());
-      const auto rung = note.units >= 0 && note.units <= static_cast<std::int64_t>(Rung::fallback)
-                            ? static_cast<Rung>(note.units)
-                            : Rung::store;
-      requests_.keep(name, rung, note.until - kIdempotencyMemory, false);
-    } else if (note.id[0] == 'o' && note.id.size() == 1 + 24 && note.units > 0) {
-      overspent_before_.push_back(
-          {.counter = {number_at(note.id, 1), number_at(note.id, 9)},
-           .window = Instant{Nanos(static_cast<std::int64_t>(number_at(note.id, 17)))},
-           .units = static_cast<std::uint64_t>(note.units)});
-    }
-  });
+// In the journal's thread, before it takes anything of this process.
+Result<void> UsageRecorder::meet(ledger::JournalFile& file) {
+  std::uint64_t damaged = 0;
+  std::vector<ledger::Note> notes;
+  auto read = file.read_notes([&](const ledger::Note& note) { notes.push_back(note); });
+  if (!read) return read;
+  for (const ledger::Note& note : notes) damaged += restore(note) ? 0 : 1;
+  unreadable_.fetch_add(damaged, std::memory_order_relaxed);
+  if (damaged > 0 && observer_ != nullptr) {
+    observer_->on_store_event({.kind = StoreEvent::Kind::fault,
+                               .why = "journal: " + std::to_string(damaged) +
+                                      " notes of earlier processes are damaged, and passed over"});
+  }
+  return {};
+}
+
+bool UsageRecorder::restore(const ledger::Note& note) {
+  constexpr std::size_t kDigest = sizeof(ValueDigester::Digest);
+  if (note.until < clock_.now()) return true;
+  const char whose = note.id.empty() ? '\0' : note.id[0];
+  if (whose == 'r') return book_->restore(note);
+  if (whose == 'k' && note.id.size() == 1 + kDigest && note.body.size() == kDigest) {
+    RequestName name;
+    std::copy_n(note.id.data() + 1, kDigest, name.key.data());
+    std::copy_n(note.body.data(), kDigest, name.asked.data());
+    const auto rung = note.units >= 0 && note.units <= static_cast<std::int64_t>(Rung::fallback)
+                          ? static_cast<Rung>(note.units)
+                          : Rung::store;
+    requests_.keep(name, rung, note.until - kIdempotencyMemory, false);
+    if (rung != Rung::store) keep_untold(name);
+    return true;
+  }
+  if (whose == 'o' && note.id.size() == 1 + 24 && note.units > 0) {
+    restore_overspent({.counter = {number_at(note.id, 1), number_at(note.id, 9)},
+                       .window = Instant{Nanos(static_cast<std::int64_t>(number_at(note.id, 17)))},
+                       .units = static_cast<std::uint64_t>(note.units)});
+    return true;
+  }
+  return false;
+}
+
+void UsageRecorder::restore_overspent(const Overspent& overspent) {
+  std::lock_guard lock(mutex_);
+  overspent_before_.push_back(overspent);
+  if (hear_overspent_) hear_overspent_(overspent);
+}
+
+void UsageRecorder::hear_overspent(std::function<void(const Overspent&)> hear) {
+  std::lock_guard lock(mutex_);
+  hear_overspent_ = std::move(hear);
+  for (const Overspent& overspent : overspent_before_) hear_overspent_(overspent);
+}
+
+void UsageRecorder::keep_untold(const RequestName& request) {
+  std::lock_guard lock(mutex_);
+  untold_.push_back(request);
+  if (untold_.size() > IdempotencyTable::kMost) untold_.pop_front();
+}
+
+std::vector<RequestName> UsageRecorder::take_untold(std::size_t most) {
+  std::lock_guard lock(mutex_);
+  std::vector<RequestName> out;
+  while (out.size() < most && !untold_.empty()) {
+    out.push_back(untold_.front());
+    untold_.pop_front();
+  }
+  return out;
 }
 
 bool UsageRecorder::follow(const Plan& plan, const Usage& usage) {
@@ -282,13 +347,31 @@ bool UsageRecorder::follow(const Plan& plan, const Usage& usage) {
   return true;
 }
 
-void UsageRecorder::append(const Plan& plan, const Usage& usage, std::function<void(bool)> done) {
+void UsageRecorder::append(const Plan& plan, const Usage& usage,
+                           std::function<void(Recorded)> done) {
+  using What = Recorded::What;
+  const bool named = plan.marks > 0;
+  if (named) {
+    const auto claim = requests_.claim(plan.request, usage.at, [done](std::optional<Rung> rung) {
+      done(rung ? Recorded{What::replayed, *rung} : Recorded{What::no});
+    });
+    if (claim == IdempotencyTable::Claim::same) return;
+    if (claim == IdempotencyTable::Claim::other) {
+      done({What::conflict});
+      return;
+    }
+  }
   Events events(plan, usage, process_, next_);
   journal_->append(events.view(), events.take_notes(),
-                   [this, named = plan.marks > 0, request = plan.request, rung = usage.rung,
-                    at = usage.at, done = std::move(done)](const Result<void>& durable) {
-                     if (durable && named) requests_.keep(request, rung, at);
-                     done(durable.has_value());
+                   [this, named, request = plan.request, rung = usage.rung, at = usage.at,
+                    done = std::move(done)](const Result<void>& durable) {
+                     if (named && durable) {
+                       requests_.keep(request, rung, at);
+                       keep_untold(request);
+                     } else if (named) {
+                       requests_.release(request);
+                     }
+                     done({durable ? What::yes : What::no, rung});
                    });
 }
 
@@ -320,23 +403,29 @@ HeldReservation UsageRecorder::hold(const Plan& plan, const Usage& usage,
   return held;
 }
 
-std::optional<std::string> UsageRecorder::follow_reservation(const Plan& plan, const Usage& usage,
-                                                             const ReservationTerms& terms,
-                                                             const Decision& decision) {
-  const std::string id = ReservationBook::new_id();
-  HeldReservation held = hold(plan, usage, terms, &decision);
-  std::vector<ledger::Note> notes;
-  notes.push_back(ReservationBook::note_of(id, held, clock_.now()));
-  if (!journal_->follow({}, std::move(notes))) return std::nullopt;
-  book_->open(id, std::move(held));
-  return id;
+void UsageRecorder::report(const Plan& plan, std::uint64_t units, Instant at,
+                           std::function<void(bool)> done) {
+  const Usage usage{.metered = metered(plan), .cost = units, .at = at};
+  HeldReservation held = hold(plan, usage, {}, nullptr);
+  held.reserved = 0;
+  for (std::size_t i = 0; i < plan.count; ++i) {
+    const store::Counter& counter = plan.counters[i];
+    held.charges.push_back({.identity = counter.identity,
+                            .stamp = counter.numbers->stamp,
+                            .digest = counter.digest,
+                            .receipt = {},
+                            .metered = (usage.metered >> i & 1) != 0,
+                            .shadow = counter.shadow,
+                            .key = std::string(counter.key)});
+  }
+  book_->report(std::move(held), units, std::move(done));
 }
 
 void UsageRecorder::append_reservation(const Plan& plan, const Usage& usage,
-                                       const ReservationTerms& terms,
+                                       const ReservationTerms& terms, const Decision* decision,
                                        std::function<void(std::optional<std::string>)> done) {
   const std::string id = ReservationBook::new_id();
-  HeldReservation held = hold(plan, usage, terms, nullptr);
+  HeldReservation held = hold(plan, usage, terms, decision);
   std::vector<ledger::Note> notes;
   notes.push_back(ReservationBook::note_of(id, held, clock_.now()));
   // What is served beyond the part is so from now on, whatever is settled in the end.
@@ -345,7 +434,11 @@ void UsageRecorder::append_reservation(const Plan& plan, const Usage& usage,
   journal_->append({}, std::move(notes),
                    [this, id, held = std::move(held),
                     done = std::move(done)](const Result<void>& durable) mutable {
-                     if (durable) book_->open(id, std::move(held));
+                     if (durable) {
+                       book_->open(id, std::move(held));
+                     } else {
+                       book_->give_back(held);
+                     }
                      done(durable ? std::optional(id) : std::nullopt);
                    });
 }
@@ -382,6 +475,16 @@ void UsageRecorder::write_metrics(render::Exposition& out) const {
   out.sample(journal.file_bytes);
   out.family("weir_reservations", Type::gauge, "Reservations that are not settled.");
   out.sample(std::uint64_t{book_->size()});
+  out.family(
+      "weir_journal_unreadable_notes_total", Type::counter,
+      "Notes of earlier processes that are damaged: reservations, idempotency keys, overspend.");
+  out.sample(unreadable_.load(std::memory_order_relaxed));
+  out.family("weir_journal_unsettled_bytes", Type::gauge,
+             "Bytes of usage events that the ledger has not taken, quarantined ones included.");
+  out.sample(journal.counts.unsettled_bytes + journal.counts.quarantined_bytes);
+  out.family("weir_journal_max_bytes", Type::gauge,
+             "Most bytes of such events: metered calls are refused beyond it.");
+  out.sample(journal_->options().max_bytes);
   out.family("weir_ledger_answering", Type::gauge, "Whether the ledger takes usage events.");
   out.sample(std::uint64_t{settler.working ? 1U : 0U});
 }
@@ -404,6 +507,7 @@ std::string UsageRecorder::state_json() const {
   number("unsettled_bytes", journal.counts.unsettled_bytes);
   number("quarantined", journal.counts.quarantined);
   number("waiting", journal.waiting);
+  number("max_waiting", journal_->options().max_waiting);
   number("reservations", book_->size());
   number("max_bytes", journal_->options().max_bytes);
   number("file_bytes", journal.file_bytes);

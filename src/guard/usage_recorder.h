@@ -2,8 +2,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,7 +22,9 @@
 namespace weir::ledger {
 class Journal;
 class Ledger;
+class JournalFile;
 class Settler;
+struct Note;
 }  // namespace weir::ledger
 
 namespace weir::guard {
@@ -66,33 +70,55 @@ class UsageRecorder {
   // Records what a decision that stands used, within the time that the policy says. False: there is
   // no room to keep it.
   bool follow(const Plan& plan, const Usage& usage);
-  // Records what a decision would use: `done` says, once, whether it is durable. The plan is not
-  // looked at after this returns.
-  void append(const Plan& plan, const Usage& usage, std::function<void(bool)> done);
+  // What became of it.
+  struct Recorded {
+    enum class What : std::uint8_t {
+      yes,       // it is durable
+      no,        // it is not, and never will be
+      replayed,  // a call of the same name that came at the same time is, and this one is that one
+      conflict,  // one of the same name and other values or cost is, or is about to be
+    };
+    What what = What::no;
+    Rung rung = Rung::store;  // replayed: who admitted it
+  };
+  // Records what a decision would use: `done` says, once, what became of it. The plan is not looked
+  // at after this returns.
+  void append(const Plan& plan, const Usage& usage, std::function<void(Recorded)> done);
 
   // The same of an estimate: what is recorded is a reservation. `decision` is what a store
-  // admitted, and can give back; null: nothing of it can be given back.
-  std::optional<std::string> follow_reservation(const Plan& plan, const Usage& usage,
-                                                const ReservationTerms& terms,
-                                                const Decision& decision);
+  // admitted, and can give back; null: nothing of it can be given back. `done` says the
+  // reservation's name; absent: it could not be recorded, and is given back.
   void append_reservation(const Plan& plan, const Usage& usage, const ReservationTerms& terms,
+                          const Decision* decision,
                           std::function<void(std::optional<std::string>)> done);
   ReservationBook& reservations() noexcept { return *book_; }
   ledger::Journal& journal() noexcept { return *journal_; }
   ledger::Settler& settler() noexcept { return *settler_; }
+  // Work of so many units that is over: see ReservationBook::report(). The plan is not looked at
+  // after this returns.
+  void report(const Plan& plan, std::uint64_t units, Instant at, std::function<void(bool)> done);
 
   IdempotencyTable& requests() noexcept { return requests_; }
+  // Whether what earlier processes left in the journal is known: not before it could be read.
+  bool knows_before() const;
 
-  // What an earlier process served beyond its part, in windows that may not be over.
+  // Requests that were admitted without the store, which does not know them; at most
+  // IdempotencyTable::kMost. They are the caller's from then on.
+  std::vector<RequestName> take_untold(std::size_t most);
+  void keep_untold(const RequestName& request);
+
+  // What an earlier process served beyond its part, in windows that may not be over. `hear` is told
+  // of all that is known already, and of what comes: a journal may be read late.
   struct Overspent {
     KeyDigest counter;
     Instant window{};
     std::uint64_t units = 0;
   };
-  const std::vector<Overspent>& overspent_before() const noexcept { return overspent_before_; }
+  void hear_overspent(std::function<void(const Overspent&)> hear);
 
-  // What append() said is durable came too late for its caller, who was told that it is not.
-  void count_unserved() noexcept { unserved_.fetch_add(1, std::memory_order_relaxed); }
+  // What was said to be durable came too late for its caller, who was told that it is not. A
+  // reservation (else empty) ends at once, as nothing used.
+  void unserved(const std::string& reservation);
   // Whether follow() would keep an event now.
   bool has_room() const;
 
@@ -110,24 +136,32 @@ class UsageRecorder {
 
  private:
   class Events;
-  void read_notes();
+  Result<void> meet(ledger::JournalFile& file);
+  // False: the note is damaged.
+  bool restore(const ledger::Note& note);
+  void restore_overspent(const Overspent& overspent);
   HeldReservation hold(const Plan& plan, const Usage& usage, const ReservationTerms& terms,
                        const Decision* decision);
 
-  UsageRecorder(Clock& clock, render::Metrics& metrics);
+  UsageRecorder(Clock& clock, render::Metrics& metrics, Observer* observer);
   void write_metrics(render::Exposition& out) const;
 
   Clock& clock_;
   render::Metrics& metrics_;
+  Observer* const observer_;
   std::uint64_t process_ = 0;  // drawn: the first half of this process's event ids
   std::atomic<std::uint64_t> next_{1};
   std::atomic<std::uint64_t> unserved_{0};
+  std::atomic<std::uint64_t> unreadable_{0};  // notes
   std::uint64_t source_ = 0;
-  std::unique_ptr<ledger::Journal> journal_;
-  std::unique_ptr<ledger::Settler> settler_;
   std::unique_ptr<ReservationBook> book_;
   IdempotencyTable requests_;
+  mutable std::mutex mutex_;
   std::vector<Overspent> overspent_before_;
+  std::function<void(const Overspent&)> hear_overspent_;
+  std::deque<RequestName> untold_;
+  std::unique_ptr<ledger::Journal> journal_;  // its thread uses what stands above
+  std::unique_ptr<ledger::Settler> settler_;
 };
 
 // The values of a counter's key as a bill names them: one as it came, several with '/' between

@@ -227,6 +227,8 @@ std::vector<std::string> besides(const Model& model, const Route& route,
   }
   if (std::string recorded = recorded_in_words(model, route); !recorded.empty())
     out.push_back(std::move(recorded));
+  if (std::string reserved = reservations_in_words(route); !reserved.empty())
+    out.push_back(std::move(reserved) + ".");
   if (route.ceiling && route.when_store_fails != FailurePolicy::closed)
     out.push_back("All keys together, without the store: at most " +
                   std::to_string(most_under_ceiling(route.ceiling->numbers, options.workers,

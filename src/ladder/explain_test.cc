@@ -144,10 +144,41 @@ TEST(Explain, SaysWhatOfTheUsageACrashCanLose) {
   EXPECT_NE(text(folder, redis, "").find("follows within 250ms: a crash loses at most what was "),
             std::string::npos)
       << text(folder, redis, "");
+  EXPECT_NE(text(folder, redis, "")
+                .find("or, while the disk takes nothing, what waits in memory: "
+                      "up to 65536 events, and then such calls are refused"),
+            std::string::npos)
+      << text(folder, redis, "");
   EXPECT_NE(text(folder, redis, ", journal: outage").find("While the store answers, none is"),
             std::string::npos);
   EXPECT_NE(text("", redis, "").find("it is refused at start"), std::string::npos);
   EXPECT_NE(text("", "", "").find("no usage is recorded"), std::string::npos);
+}
+
+TEST(Explain, SaysHowAReservationEndsThatNobodySettles) {
+  const auto text = [](const std::string& reservations) {
+    const auto policy = Policy::parse(
+        "routes: {a: {limits: [{requests: 10, per: day, meter: true}], protects: revenue, "
+        "overspend: {cap: 5}" +
+        reservations + "}}\n");
+    EXPECT_TRUE(policy) << policy.error().message;
+    std::string out;
+    const Explanation whole = explain(policy->model(), {}).value();
+    for (const std::string& line : whole.routes.at(0).besides) out += line + "\n";
+    return out;
+  };
+  EXPECT_EQ(text("").find("reservation"), std::string::npos);
+  EXPECT_NE(text(", reservations: {on_expiry: full, expire: 10m}")
+                .find("A reservation that nobody settles ends after 10m, and all that was reserved "
+                      "is billed.\n"),
+            std::string::npos)
+      << text(", reservations: {on_expiry: full, expire: 10m}");
+  EXPECT_NE(text(", reservations: {on_expiry: last_heartbeat}")
+                .find("ends after the time that its call says, and what its last heartbeat said is "
+                      "billed.\n"),
+            std::string::npos);
+  EXPECT_NE(text(", reservations: {on_expiry: zero, expire: 1s}").find("and nothing is billed"),
+            std::string::npos);
 }
 
 TEST(Explain, GivesShadowRulesNoBound) {

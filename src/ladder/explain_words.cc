@@ -143,7 +143,26 @@ std::string recorded_in_words(const policy::Model& model, const policy::Route& r
   if (!route.journal_always) return away + " While the store answers, none is recorded.";
   return away + " While the store answers it follows within " +
          policy::to_text(model.journal->within) +
-         ": a crash loses at most what was served in that time.";
+         ": a crash loses at most what was served in that time; or, while the disk takes nothing, "
+         "what waits in memory: up to " +
+         std::to_string(policy::kMostWaiting) + " events, and then such calls are refused.";
+}
+
+std::string reservations_in_words(const policy::Route& route) {
+  if (!route.reservations) return {};
+  const policy::ReservationRule& rule = *route.reservations;
+  std::string out = "A reservation that nobody settles ends ";
+  out +=
+      rule.expire ? "after " + policy::to_text(*rule.expire) : "after the time that its call says";
+  switch (rule.on_expiry) {
+    case OnExpiry::full:
+      return out + ", and all that was reserved is billed";
+    case OnExpiry::last_heartbeat:
+      return out + ", and what its last heartbeat said is billed";
+    case OnExpiry::zero:
+      return out + ", and nothing is billed";
+  }
+  return out;
 }
 
 std::string match_in_words(const policy::Match& match) {

@@ -18,6 +18,8 @@ std::string parts_in_words(const policy::Route& route, std::uint32_t workers);
 std::string overspend_in_words(const policy::Route& route);
 // Where usage of metered rules is recorded, and what of it a crash can lose. Empty where none is.
 std::string recorded_in_words(const policy::Model& model, const policy::Route& route);
+// How a reservation ends that nobody settles. Empty where the route does not say.
+std::string reservations_in_words(const policy::Route& route);
 // "POST api.example/login"
 std::string match_in_words(const policy::Match& match);
 // "protects capacity", "when_store_fails"

@@ -53,6 +53,13 @@ void OverspendTable::give_back(const store::Counter& counter, std::uint64_t cap,
 
 void OverspendTable::restore(const KeyDigest& digest, Instant window, std::uint64_t units) {
   std::lock_guard lock(mutex_);
+  if (const auto found = entries_.find(digest); found != entries_.end()) {
+    Entry& entry = found->second;
+    const std::int64_t start = window.time_since_epoch().count();
+    if (entry.state.time_ns <= start && limit::window_at(entry.numbers, window).start_ns == start)
+      entry.state = limit::drain(entry.numbers, entry.state, window, units).next;
+    return;
+  }
   if (before_.size() >= capacity_) return;
   Before& before = before_[digest];
   if (before.window < window) before = {.window = window, .units = 0};

@@ -35,7 +35,7 @@ class OverspendTable {
   void give_back(const store::Counter& counter, std::uint64_t cap, limit::Place place, Instant now);
 
   // What an earlier process took of this counter, in the window that begins then: gone with the
-  // window, and never renewed in it.
+  // window, and never renewed in it. May come late.
   void restore(const KeyDigest& digest, Instant window, std::uint64_t units);
 
   std::size_t size() const;

@@ -69,6 +69,19 @@ TEST(OverspendTable, TakesAllOfACostOrNothing) {
   EXPECT_TRUE(table.take(counter(rule, 1, 5), 5, kAlone, kNow));
 }
 
+// What a journal says after it was away at the start: of a counter that was asked about meanwhile,
+// too.
+TEST(OverspendTable, RenewsNothingOfWhatItHearsOfLate) {
+  const Numbers rule = per_day(10, Algorithm::fixed_window);
+  const Instant today{Nanos(limit::window_at(rule, kNow).start_ns)};
+  OverspendTable table(100, 1);
+  ASSERT_TRUE(table.take(counter(rule), 5, kAlone, kNow));
+  table.restore({1, 1}, today, 3);
+  EXPECT_EQ(taken(table, counter(rule), 5, kAlone, kNow), 1u);
+  table.restore({1, 1}, today - kDay, 3);
+  EXPECT_EQ(taken(table, counter(rule), 5, kAlone, kNow + kDay), 5u) << "yesterday's is over";
+}
+
 TEST(OverspendTable, GivesNothingToAKeyThatItHasNoRoomFor) {
   const Numbers rule = per_day(10);
   OverspendTable table(2, 1);

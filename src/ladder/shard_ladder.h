@@ -112,7 +112,7 @@ class ShardLadder {
                              const LadderVerdict& served) noexcept;
 
   // An earlier process served so many units of a counter beyond its part, in the window that begins
-  // then. Before the first decision.
+  // then.
   void restore_overspend(const KeyDigest& digest, Instant window, std::uint64_t units) {
     overspend_.restore(digest, window, units);
   }

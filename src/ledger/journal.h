@@ -64,15 +64,15 @@ class Journal {
     int log_pages = 1'000;  // as JournalFile::Options
     // Hears when the disk takes events no more, with why, and when it does again. Must not block.
     std::function<void(bool writable, const std::string& why)> changed{};
+    // Reads what it needs of a journal that this process did not have before, in the committing
+    // thread and before anything is taken; where it cannot, the journal is not opened, and it is
+    // asked again.
+    std::function<Result<void>(JournalFile& file)> meet{};
     // Of a simulation: its clock, and what hears that there is work. Given both, there is no
     // thread: whoever opened the journal calls turn() when it was woken, and when turn() said.
     Clock* clock = nullptr;
     std::function<void()> wake{};
     std::uint64_t name = 0;  // as JournalFile::Options
-    // Reads what it needs of a journal that this process did not have before, in the committing
-    // thread and before anything is taken; where it cannot, the journal is not opened, and it is
-    // asked again.
-    std::function<Result<void>(JournalFile& file)> meet{};
   };
 
   // Errors:      failed_precondition: another process writes to this folder; invalid_argument: the

@@ -76,6 +76,9 @@ struct RlsSpec {
 };
 
 // `journal:`: where the usage of metered rules is recorded, on its way to the ledger.
+// Events of good times that wait in memory while the disk takes none: at most so many.
+inline constexpr std::size_t kMostWaiting = 65'536;
+
 struct JournalSpec {
   std::string folder;
   std::uint64_t max_bytes = std::uint64_t{256} << 20;  // of events that the ledger has not taken

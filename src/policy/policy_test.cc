@@ -99,6 +99,22 @@ TEST(Policy, ReadsWhereUsageIsRecorded) {
   EXPECT_FALSE(Policy::parse(routes, "weir.yaml").value().model().journal);
 }
 
+TEST(Policy, ReadsHowAReservationEnds) {
+  const auto read = [](const std::string& reservations) {
+    const auto policy = Policy::parse(
+        "routes: {a: {protects: revenue, overspend: {cap: 5}, limits: [{requests: 5, per: minute, "
+        "meter: true}]" +
+        reservations + "}}");
+    EXPECT_TRUE(policy) << policy.error().message;
+    return policy->model().routes[0].reservations;
+  };
+  EXPECT_FALSE(read(""));
+  const auto whole = read(", reservations: {on_expiry: last_heartbeat, expire: 90s}");
+  EXPECT_EQ(whole->on_expiry, OnExpiry::last_heartbeat);
+  EXPECT_EQ(whole->expire, std::chrono::seconds(90));
+  EXPECT_EQ(read(", reservations: {on_expiry: zero}")->expire, std::nullopt);
+}
+
 TEST(Policy, ReadsAWholeFile) {
   const auto policy = Policy::parse(kWhole, "weir.yaml");
   ASSERT_TRUE(policy) << policy.error().message;

@@ -123,6 +123,38 @@ void read_overspend(FaultList& faults, const Value& at, Route& route) {
   route.overspend = out;
 }
 
+void read_reservations(FaultList& faults, const Value& at, Route& route) {
+  MapReader map(faults, at, "reservations", {"on_expiry", "expire"});
+  if (!map.is_map()) return;
+  ReservationRule out;
+  if (const auto value = map.get("expire"))
+    out.expire = read_duration(faults, *value, kLeastReservation, kMostReservation);
+  if (!map.has("on_expiry"))
+    faults.add_silent(*at.node, at.path, "says no 'on_expiry'",
+                      "on_expiry: full, last_heartbeat or zero");
+  const auto value = map.get("on_expiry");
+  if (!value) return;
+  const auto chosen = read_choice<OnExpiry>(faults, *value,
+                                            {{"full", OnExpiry::full},
+                                             {"last_heartbeat", OnExpiry::last_heartbeat},
+                                             {"zero", OnExpiry::zero}});
+  if (!chosen) return;
+  out.on_expiry = *chosen;
+  route.reservations = out;
+}
+
+// Reservations are of usage that is recorded.
+void check_reservations(FaultList& faults, MapReader& map, const Route& route) {
+  const YamlNode* const at = map.at().node->find("reservations");
+  if (at == nullptr) return;
+  const bool metered = std::any_of(route.rules.begin(), route.rules.end(),
+                                   [](const Rule& rule) { return rule.meter && !rule.shadow; });
+  if (route.when_store_fails == FailurePolicy::settle && metered && !route.shadow) return;
+  faults.add_silent(*at, joined(map.at().path, "reservations"),
+                    "belongs to routes that settle and have a metered rule",
+                    "protects: revenue and meter: true on a limit, or no reservations");
+}
+
 void check_rules(const RouteScope& scope, const std::string& path, const Route& route) {
   std::unordered_map<std::string_view, const Rule*> identities;
   for (std::size_t i = 0; i < route.rules.size(); ++i) {
@@ -222,7 +254,7 @@ Route read_route(const RouteScope& scope, const std::string& name, const Value& 
   Route route{.name = name, .place = {scope.faults.file(), at.node->line, at.node->column}};
   MapReader map(scope.faults, at, "a route",
                 {"match", "limits", "protects", "when_store_fails", "ceiling", "overspend",
-                 "journal", "shadow"});
+                 "journal", "reservations", "shadow"});
   if (!map.is_map()) return route;
   read_failure_policy(scope.faults, map, route);
   if (const auto value = map.get("match"))
@@ -233,6 +265,7 @@ Route read_route(const RouteScope& scope, const std::string& name, const Value& 
   if (!map.has("limits"))
     scope.faults.add_silent(*at.node, at.path, "has no limits",
                             "limits: a list, such as [5 per minute by ip]; [] limits nothing");
+  if (const auto value = map.get("reservations")) read_reservations(scope.faults, *value, route);
   if (const auto value = map.get("shadow"))
     route.shadow = read_bool(scope.faults, *value).value_or(false);
   const bool limits_something = limits && !limits->node->items.empty();
@@ -241,6 +274,7 @@ Route read_route(const RouteScope& scope, const std::string& name, const Value& 
                             std::string(kFailureChoices));
   else
     check_failure_policy(scope.faults, map, route);
+  check_reservations(scope.faults, map, route);
   check_rules(scope, at.path, route);
   settle_names(scope, at.path, route);
   assign_slots(route);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -11,7 +12,9 @@
 #include "limit/numbers.h"
 #include "policy/period.h"
 #include "policy/source.h"
+#include "weir/clock.h"
 #include "weir/limits.h"
+#include "weir/on_expiry.h"
 
 namespace weir::policy {
 
@@ -84,6 +87,15 @@ struct Overspend {
   std::uint64_t cap = 0;
 };
 
+// How reservations of a route end that nobody settles, where the call does not say.
+struct ReservationRule {
+  OnExpiry on_expiry = OnExpiry::full;
+  std::optional<Nanos> expire;  // absent: each call says it
+};
+// From so long to so long after it was made, or after its last heartbeat.
+inline constexpr Nanos kLeastReservation = std::chrono::seconds(1);
+inline constexpr Nanos kMostReservation = std::chrono::hours(24);
+
 struct Route {
   std::string name;
   std::vector<Rule> rules;
@@ -98,6 +110,7 @@ struct Route {
   bool journal_always = true;
   bool shadow = false;  // holds for all rules
   Place place;
+  std::optional<ReservationRule> reservations;
 };
 
 }  // namespace weir::policy

@@ -14,6 +14,7 @@ void Decision::copy_scalars(const Decision& other) noexcept {
   rung = other.rung;
   reason = other.reason;
   profiles = other.profiles;
+  replayed = other.replayed;
   route = other.route;
   fault = other.fault;
   cost = other.cost;

@@ -49,6 +49,7 @@ void append_decision_members(std::string& out, const Decision& decision) {
   out += "\",\"reason\":\"";
   out += to_string(decision.reason);
   out += '"';
+  if (decision.replayed) out += ",\"replayed\":true";
   if (!decision.route.empty()) {
     out += ",\"route\":";
     append_json_string(out, decision.route);

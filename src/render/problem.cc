@@ -138,6 +138,11 @@ void append_detail(std::string& out, const Decision& decision) {
       limit_of_route();
       out += " cannot be counted for the moment: every counter is in use";
       return;
+    case Reason::key_reused:
+      out +=
+          "this idempotency key was used before, with other values or another cost; nothing was "
+          "charged";
+      return;
     case Reason::within_limit:
     case Reason::no_limit:
       out += "the request was allowed";

@@ -63,6 +63,7 @@ bool degraded(const Decision& decision) noexcept {
     case Reason::unmatched_request:
     case Reason::missing_value:
     case Reason::invalid_request:
+    case Reason::key_reused:
     case Reason::no_limit:
       return false;
     default:

@@ -116,21 +116,11 @@ void CheckHandler::check(Exchange& exchange) {
 namespace {
 
 // The answer to a request that has an idempotency key.
-void write_named(const Decision& decision, const guard::MeteredCall& call, Responder& answer) {
-  using Naming = guard::MeteredCall::Naming;
-  if (call.naming == Naming::conflict) {
-    return answer.problem(
-        409,
-        "This Idempotency-Key was used before, with other values or another cost; "
-        "nothing was charged.");
-  }
-  if (call.naming == Naming::fresh) return answer.decision(decision);
-  std::string text = "{";
-  render::append_decision_members(text, decision);
-  text += ",\"replayed\":true}\n";
-  std::string lines;
-  render::append_headers(lines, decision);
-  answer.body(200, render::kJsonContentType, text, lines);
+void write_named(const Decision& decision, Responder& answer) {
+  if (decision.reason != Reason::key_reused) return answer.decision(decision);
+  answer.problem(409,
+                 "This Idempotency-Key was used before, with other values or another cost; "
+                 "nothing was charged.");
 }
 
 }  // namespace
@@ -149,8 +139,7 @@ void CheckHandler::check_named(std::string_view key, Exchange& exchange) {
       [named, &lane](Decision decision) {
         named->decision = std::move(decision);
         lane.post([named] {
-          named->later->send(
-              [&](Responder& answer) { write_named(named->decision, named->call, answer); });
+          named->later->send([&](Responder& answer) { write_named(named->decision, answer); });
         });
       },
       std::shared_ptr<guard::MeteredCall>(named, &named->call));

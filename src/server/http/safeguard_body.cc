@@ -60,7 +60,7 @@ std::optional<std::string> SafeguardBody::read(std::string_view text, unsigned t
   id.reset();
   estimate = units = 0;
   expire.reset();
-  on_expiry = OnExpiry::full;
+  on_expiry.reset();
   outcome = Outcome::ok;
   mode = BreakerMode::automatic;
   retry_after.reset();
@@ -186,15 +186,10 @@ bool SafeguardBody::read_mode() {
 bool SafeguardBody::read_on_expiry() {
   std::string_view word;
   if (!read_text("on_expiry", word)) return false;
-  for (const auto& [name, choice] :
-       {std::pair(std::string_view("full"), OnExpiry::full),
-        std::pair(std::string_view("last_heartbeat"), OnExpiry::last_heartbeat),
-        std::pair(std::string_view("zero"), OnExpiry::zero)}) {
-    if (word != name) continue;
-    on_expiry = choice;
-    return true;
-  }
-  return wrong("on_expiry", "must be one of full, last_heartbeat, zero");
+  std::string words;
+  on_expiry =
+      among(std::array{OnExpiry::full, OnExpiry::last_heartbeat, OnExpiry::zero}, word, words);
+  return on_expiry.has_value() || wrong("on_expiry", "must be one of " + words);
 }
 
 bool SafeguardBody::read_descriptors() {

@@ -57,7 +57,7 @@ class SafeguardBody {
   std::string_view route;
   std::uint64_t estimate = 0;
   std::optional<Nanos> expire;
-  OnExpiry on_expiry = OnExpiry::full;
+  std::optional<OnExpiry> on_expiry;
   std::string_view reservation;
   std::uint64_t units = 0;
 

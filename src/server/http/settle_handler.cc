@@ -35,11 +35,8 @@ void write_reservation(const Reservation& reservation, Responder& answer) {
   const Decision& decision = reservation.decision;
   if (!decision.allowed()) {
     if (decision.reason == Reason::invalid_request) {
-      return answer.problem(
-          400,
-          "Nothing can be reserved there: the route meters nothing, no journal "
-          "records its usage, the estimate is 0, or expire_ms is not from 1000 to "
-          "86400000.");
+      return answer.problem(400,
+                            "Nothing can be reserved there: " + std::string(decision.fault) + ".");
     }
     return answer.decision(decision);
   }
@@ -90,14 +87,16 @@ void SettleHandler::handle(const Request& request, Exchange& exchange) {
   const bool reserves = request.path() == "/v1/reserve";
   constexpr unsigned kToReserve = SafeguardBody::kRoute | SafeguardBody::kEstimate |
                                   SafeguardBody::kExpire | SafeguardBody::kOnExpiry;
+  constexpr unsigned kNeeded = SafeguardBody::kRoute | SafeguardBody::kEstimate;
   constexpr unsigned kToSettle = SafeguardBody::kReservation | SafeguardBody::kUnits;
-  const unsigned needed = reserves ? kToReserve : kToSettle;
+  // What a reservation ends by may be the route's to say.
+  const unsigned needed = reserves ? kNeeded : kToSettle;
   if (reserves && request.count("Idempotency-Key") > 0) {
     return exchange.problem(400,
                             "An Idempotency-Key goes with /v1/check; a reservation is settled once "
                             "by its own name.");
   }
-  const unsigned taken = reserves ? needed | SafeguardBody::kDescriptors : needed;
+  const unsigned taken = reserves ? kToReserve | SafeguardBody::kDescriptors : needed;
   if (const auto fault = body_.read(request.body, taken, needed)) {
     return exchange.problem(400, *fault);
   }
@@ -109,9 +108,10 @@ void SettleHandler::reserve(Exchange& exchange) {
   ask_and_answer<Reservation>(
       exchange,
       [this](std::function<void(Reservation)> done) {
-        reservations_.reserve_async(body_.route, body_.descriptors, body_.estimate,
-                                    {.expire = *body_.expire, .on_expiry = body_.on_expiry},
-                                    std::move(done));
+        reservations_.reserve_async(
+            body_.route, body_.descriptors, body_.estimate,
+            {.expire = body_.expire.value_or(Nanos{0}), .on_expiry = body_.on_expiry},
+            std::move(done));
       },
       write_reservation);
 }

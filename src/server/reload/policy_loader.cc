@@ -22,7 +22,7 @@ Result<Policy> PolicyOrigin::load() const {
     if (!journal_folder.empty()) {
       if (!model->journal) model->journal.emplace();
       model->journal->folder = journal_folder;
-      model->journal->ledger.clear();
+      model->journal->ledger = "sqlite:" + journal_folder + "/ledger.db";
     }
     policy = Policy(std::move(model));
   }

@@ -1,0 +1,336 @@
+// What is reserved, settled and named once, while the disk or the journal cannot do its part.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <future>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "guard/metered_story.h"
+#include "ledger/journal_reader.h"
+
+namespace weir {
+namespace {
+
+using ledger::testing::eventually;
+using ledger::testing::TemporaryFolder;
+using testing::FailingDisk;
+using testing::kFull;
+using testing::MeteredGuard;
+using testing::Naming;
+using testing::naming_of;
+
+// What is told of it all is on the disk before it is told; in a process that ends at once.
+class MeteredGuardAndDisk : public MeteredGuard {
+ protected:
+  static std::string state_of(Guard& guard) { return guard.impl().usage()->state_json(); }
+  static void wait_until_writable(Guard& guard) {
+    ASSERT_TRUE(eventually([&] { return guard.impl().usage()->writable(); }));
+  }
+  std::string journal() const { return folder_.path() + "/journal0/journal.db"; }
+};
+
+// A settlement that was told that it cannot be recorded was found recorded by the next process, and
+// its usage was on nobody's bill.
+TEST_F(MeteredGuardAndDisk, SettlesAfterARestartWhatCouldNotBeSettledBefore) {
+  std::string id;
+  {
+    auto guard = open();
+    Reservations reservations(*guard);
+    id = reservations.reserve("export", {{"account", "acme"}}, 8, kFull).id;
+    FailingDisk disk;
+    const auto refused = reservations.settle(id, 5);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::unavailable);
+    disk.heal();
+    wait_until_writable(*guard);
+  }
+  auto guard = open();
+  Reservations reservations(*guard);
+  const auto settled = reservations.settle(id, 5);
+  ASSERT_TRUE(settled) << settled.error().message;
+  EXPECT_FALSE(settled->repeated);
+  all_settled(*guard);
+  EXPECT_EQ(ledger_of("acme"), (Sums{1, 5, 0}));
+}
+
+// What was refused was billed after the next start, when it expired.
+TEST_F(MeteredGuardAndDisk, BillsNoReservationThatWasRefused) {
+  {
+    auto guard = open();
+    kill_redis({guard.get()});
+    Reservations reservations(*guard);
+    ASSERT_TRUE(reservations.reserve("export", {{"account", "acme"}}, 1, kFull).decision.allowed());
+    FailingDisk disk;
+    const Reservation refused =
+        reservations.reserve("export", {{"account", "acme"}}, 3,
+                             {.expire = std::chrono::seconds(1), .on_expiry = OnExpiry::full});
+    EXPECT_EQ(refused.decision.verdict, Verdict::refused);
+    EXPECT_EQ(refused.decision.rung, Rung::journal);
+    disk.heal();
+    wait_until_writable(*guard);
+  }
+  auto guard = open();
+  EXPECT_NE(state_of(*guard).find("\"reservations\":1,"), std::string::npos) << state_of(*guard);
+}
+
+// A key of a request that was refused made its next call a repetition, or a conflict.
+TEST_F(MeteredGuardAndDisk, KnowsNoKeyOfARequestThatWasRefused) {
+  {
+    auto guard = open();
+    kill_redis({guard.get()});
+    FailingDisk disk;
+    EXPECT_FALSE(named(*guard, "acme", "K1", 2).decision.allowed());
+    disk.heal();
+    wait_until_writable(*guard);
+  }
+  auto guard = open();
+  kill_redis({guard.get()});
+  EXPECT_EQ(named(*guard, "acme", "K1", 3).naming, Naming::fresh);
+}
+
+// The id of a reservation left before anything was on the disk.
+TEST_F(MeteredGuardAndDisk, ReservesNothingInGoodTimesThatTheDiskDoesNotTake) {
+  auto guard = open();
+  Reservations reservations(*guard);
+  {
+    const FailingDisk disk;
+    for (int i = 0; i < 3; ++i) {
+      const Reservation refused = reservations.reserve("export", {{"account", "acme"}}, 2, kFull);
+      EXPECT_EQ(refused.decision.verdict, Verdict::refused);
+      EXPECT_EQ(refused.decision.rung, Rung::journal);
+      EXPECT_EQ(refused.decision.http_status(), 503);
+      EXPECT_TRUE(refused.id.empty());
+    }
+  }
+  EXPECT_TRUE(eventually([&] { return left(*guard, "acme") == 10; })) << "what it took goes back";
+  wait_until_writable(*guard);
+  const Reservation reserved = reservations.reserve("export", {{"account", "acme"}}, 2, kFull);
+  ASSERT_TRUE(reserved.decision.allowed());
+  EXPECT_EQ(reserved.decision.rung, Rung::store);
+  auto reader = ledger::JournalReader::open({.path = journal()});
+  ASSERT_TRUE(reader);
+  bool there = false;
+  ASSERT_TRUE(
+      reader->notes([&](const ledger::Note& note) { there |= note.id == "r" + reserved.id; }));
+  EXPECT_TRUE(there) << "whoever has the id finds it in the journal";
+}
+
+TEST_F(MeteredGuardAndDisk, ReservesForThoseWhoDoNotWaitWhatTheDiskTakes) {
+  auto guard = open();
+  Reservations reservations(*guard);
+  for (const bool fails : {true, false}) {
+    if (!fails) wait_until_writable(*guard);
+    std::optional<FailingDisk> disk;
+    if (fails) disk.emplace();
+    std::promise<Reservation> told;
+    const Descriptor descriptors[] = {{"account", "acme"}};
+    reservations.reserve_async("export", descriptors, 2, kFull,
+                               [&](Reservation reservation) { told.set_value(reservation); });
+    const Reservation answer = told.get_future().get();
+    EXPECT_EQ(answer.decision.allowed(), !fails);
+    EXPECT_EQ(answer.id.empty(), fails);
+  }
+}
+
+// Each try took its units from the limits anew, and the bill called them overspent.
+TEST_F(MeteredGuardAndDisk, TakesFromTheLimitsOnceHoweverOftenSettlingIsTried) {
+  auto guard = open();
+  Reservations reservations(*guard);
+  const std::string id = reservations.reserve("export", {{"account", "acme"}}, 1, kFull).id;
+  {
+    const FailingDisk disk;
+    for (int i = 0; i < 4; ++i) EXPECT_FALSE(reservations.settle(id, 4));
+    EXPECT_EQ(left(*guard, "acme"), 6u);
+    EXPECT_FALSE(reservations.settle(id, 6)) << "more than before: two more";
+    EXPECT_EQ(left(*guard, "acme"), 4u);
+  }
+  wait_until_writable(*guard);
+  const auto settled = reservations.settle(id, 5);
+  ASSERT_TRUE(settled) << settled.error().message;
+  EXPECT_TRUE(eventually([&] { return left(*guard, "acme") == 5; })) << "and one goes back";
+  all_settled(*guard);
+  EXPECT_EQ(ledger_of("acme"), (Sums{1, 5, 0}));
+}
+
+// Of calls under one key that came together in an outage each was served, and one was billed.
+TEST_F(MeteredGuardAndDisk, ServesOneOfManyThatComeAtOnceInAnOutage) {
+  auto guard = open(0);
+  kill_redis({guard.get()});
+  for (int key = 0; key < 8; ++key) {
+    std::vector<std::thread> callers;
+    std::mutex mutex;
+    std::map<Naming, int> came;
+    const std::string account = "account " + std::to_string(key);
+    for (int i = 0; i < 8; ++i) {
+      callers.emplace_back([&, i] {
+        const Answer answer = named(*guard, account, "K1", i % 2 == 0 ? 1 : 2);
+        EXPECT_EQ(answer.decision.allowed(), answer.naming != Naming::conflict);
+        std::lock_guard lock(mutex);
+        ++came[answer.naming];
+      });
+    }
+    for (std::thread& caller : callers) caller.join();
+    EXPECT_EQ(came[Naming::fresh], 1);
+    EXPECT_EQ(came[Naming::replayed], 3);
+    EXPECT_EQ(came[Naming::conflict], 4);
+    all_settled(*guard);
+    const Sums billed = ledger_of(account);
+    EXPECT_EQ(billed.events, 1u);
+    // Only that one took of this worker's part, which is five.
+    std::uint64_t more = 0;
+    for (int i = 0; i < 12; ++i) {
+      const Decision decision = guard->check("export", {{"account", account}});
+      more += decision.allowed() && decision.rung == Rung::share ? 1 : 0;
+    }
+    EXPECT_EQ(billed.units + more, 5u);
+  }
+  EXPECT_NE(state_of(*guard).find("\"quarantined\":0,"), std::string::npos) << state_of(*guard);
+}
+
+// A call that the journal had no room for had been charged all the same; and one that was a
+// repetition was served without a record.
+TEST_F(MeteredGuardAndDisk, ChargesNothingThatAFullJournalCannotTake) {
+  std::string text = policy();
+  text.replace(text.find(url()), url().size(), "postgresql://weir@127.0.0.1:1/weir");
+  const auto open_full = [&] {
+    return std::make_unique<Guard>(Guard::open(Policy::parse(text).value()).value());
+  };
+  auto guard = open_full();
+  ASSERT_EQ(named(*guard, "acme", "K1", 2).naming, Naming::fresh);
+  guard = nullptr;
+  guard = open_full();
+  const std::string long_name(50, 'x');
+  std::string account;
+  Decision last;
+  for (int i = 0; i < 70'000 && last.rung != Rung::journal; ++i) {
+    account = long_name + std::to_string(i);
+    last = guard->check("export", {{"account", account}}, {.cost = 3});
+  }
+  ASSERT_EQ(last.rung, Rung::journal);
+  EXPECT_EQ(last.verdict, Verdict::refused);
+  EXPECT_TRUE(eventually([&] { return left(*guard, account) == 10; })) << left(*guard, account);
+  const Decision repeated = named(*guard, "acme", "K1", 2).decision;
+  EXPECT_EQ(repeated.verdict, Verdict::refused);
+  EXPECT_EQ(repeated.rung, Rung::journal);
+}
+
+// What an earlier process left in the journal was read once, at the start, or never.
+TEST_F(MeteredGuardAndDisk, KnowsWhatWasBeforeOnceItsJournalIsBroughtBack) {
+  std::string id;
+  {
+    auto guard = open();
+    Reservations reservations(*guard);
+    id = reservations.reserve("export", {{"account", "acme"}}, 4, kFull).id;
+    ASSERT_TRUE(guard->check("export", {{"account", "acme"}}).allowed());
+    kill_redis({guard.get()});
+    for (int i = 0; i < 12; ++i) (void)guard->check("export", {{"account", "acme"}});
+    ASSERT_TRUE(named(*guard, "other", "K1", 2).decision.allowed());
+  }
+  std::filesystem::rename(journal(), journal() + ".away");
+  std::filesystem::rename(journal() + "-wal", journal() + "-wal.away");
+  auto guard = open();
+  Reservations reservations(*guard);
+  kill_redis({guard.get()});
+  EXPECT_EQ(reservations.settle(id, 3).error().code, ErrorCode::unavailable)
+      << "nobody can say yet that there is none of that name";
+  EXPECT_EQ(reservations.heartbeat(id, 3).error().code, ErrorCode::unavailable);
+  EXPECT_FALSE(named(*guard, "other", "K1", 2).decision.allowed());
+  EXPECT_EQ(guard->check("export", {{"account", "acme"}}).allowed(), false);
+  std::filesystem::rename(journal() + "-wal.away", journal() + "-wal");
+  std::filesystem::rename(journal() + ".away", journal());
+  wait_until_writable(*guard);
+  EXPECT_EQ(named(*guard, "other", "K1", 2).naming, Naming::replayed);
+  EXPECT_EQ(named(*guard, "other", "K1", 1).naming, Naming::conflict);
+  int beyond = 0;
+  for (int i = 0; i < 12; ++i)
+    beyond += guard->check("export", {{"account", "acme"}}).rung == Rung::journal ? 1 : 0;
+  EXPECT_EQ(beyond, 0) << "its cap is used up, as before";
+  ASSERT_TRUE(reservations.settle(id, 3));
+}
+
+TEST_F(MeteredGuardAndDisk, CountsTheNotesThatItCannotRead) {
+  {
+    auto guard = open();
+    Reservations reservations(*guard);
+    ASSERT_TRUE(reservations.reserve("export", {{"account", "acme"}}, 4, kFull).decision.allowed());
+  }
+  {
+    auto file = ledger::JournalFile::open({.path = journal()});
+    ASSERT_TRUE(file);
+    const std::vector<ledger::Note> notes{
+        {.id = "rdamaged", .until = Instant::max(), .units = 0, .body = "no reservation"}};
+    ASSERT_TRUE(file->commit({}, {}, notes));
+  }
+  auto guard = open();
+  std::string metrics;
+  guard->impl().metrics().write(metrics);
+  EXPECT_NE(metrics.find("\nweir_journal_unreadable_notes_total 1\n"), std::string::npos);
+  EXPECT_NE(metrics.find("\nweir_reservations 1\n"), std::string::npos);
+}
+
+// A ledger of its own for each worker bills a request once a worker.
+TEST_F(MeteredGuardAndDisk, NeedsToBeToldWhichLedgerBillsAFleet) {
+  std::string text = policy();
+  const std::string ledger = ", ledger: '" + url() + "'";
+  text.erase(text.find(ledger), ledger.size());
+  const auto guard = Guard::open(Policy::parse(text).value());
+  ASSERT_FALSE(guard);
+  EXPECT_EQ(guard.error().code, ErrorCode::failed_precondition);
+  EXPECT_NE(guard.error().message.find("journal.ledger: route 'export' settles on a store that "
+                                       "several workers can share"),
+            std::string::npos)
+      << guard.error().message;
+}
+
+// A worker that admitted a request without the store tells it, once it is back.
+TEST_F(MeteredGuardAndDisk, TellsTheStoreWhichRequestsItAdmittedWithoutIt) {
+  auto one = open(0);
+  auto two = open(1);
+  kill_redis({one.get(), two.get()});
+  ASSERT_EQ(named(*one, "acme", "K1", 2).naming, Naming::fresh);
+  redis_.start();
+  for (Guard* guard : {one.get(), two.get()}) {
+    ASSERT_TRUE(eventually([&] {
+      return guard->check("export", {{"account", "nobody"}}, {.cost = 0}).rung == Rung::store;
+    }));
+  }
+  // Under other parameters: it is no repetition, and must not be the first of them.
+  ASSERT_TRUE(eventually([&] { return named(*two, "acme", "K1", 30).naming == Naming::conflict; }));
+  EXPECT_EQ(named(*two, "acme", "K1", 2).naming, Naming::replayed);
+  all_settled(*one);
+  all_settled(*two);
+  EXPECT_EQ(ledger_of("acme"), (Sums{1, 2, 0}));
+}
+
+// A month of 31 days gave its cap again on the last of them.
+TEST_F(MeteredGuardAndDisk, RemembersOverspendToTheEndOfItsMonth) {
+  std::string text = policy();
+  const std::string day = "per: day";
+  text.replace(text.find(day), day.size(), "per: month");
+  auto guard = std::make_unique<Guard>(Guard::open(Policy::parse(text).value()).value());
+  kill_redis({guard.get()});
+  for (int i = 0; i < 12; ++i) (void)guard->check("export", {{"account", "acme"}});
+  guard.reset();
+  auto reader = ledger::JournalReader::open({.path = journal()});
+  ASSERT_TRUE(reader);
+  const auto now = std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now());
+  const std::chrono::year_month_day today{now};
+  const std::chrono::sys_days next = (today.year() / today.month() + std::chrono::months(1)) / 1;
+  int found = 0;
+  ASSERT_TRUE(reader->notes([&](const ledger::Note& note) {
+    if (note.id[0] != 'o') return;
+    ++found;
+    EXPECT_EQ(note.until.time_since_epoch(), next.time_since_epoch());
+  }));
+  EXPECT_EQ(found, 1);
+}
+
+}  // namespace
+}  // namespace weir
