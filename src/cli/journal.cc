@@ -1,17 +1,17 @@
 #include "cli/journal.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <functional>
 #include <iterator>
 #include <thread>
 
 #include "cli/journal_text.h"
 #include "cli/number.h"
 #include "cli/open_policy.h"
+#include "cli/progress.h"
 #include "ledger/journal.h"
 #include "ledger/journal_reader.h"
 #include "ledger/ledger.h"
@@ -125,6 +125,26 @@ ExitCode quarantine(Environment& environment, const JournalCommand& command, con
   return ExitCode::as_asked;
 }
 
+Result<void> verified(Environment& environment, JournalReader& reader) {
+  const auto counts = reader.counts();
+  if (!counts) return counts.error();
+  Progress progress(environment.err, "events", counts->unsettled);
+  return reader.verify([&](std::uint64_t seen) { progress.at(seen); });
+}
+
+// Calls `each` for every line of the ledger, as long as it says true; `silent`: it prints nothing.
+Result<void> each_line(Environment& environment, Ledger& ledger, bool silent,
+                       const std::function<bool(const ledger::LedgerLine&)>& each) {
+  const auto whole = ledger.count_lines();
+  if (!whole) return whole.error();
+  Progress progress(environment.err, "lines", *whole, silent);
+  std::uint64_t seen = 0;
+  return ledger.lines([&](const ledger::LedgerLine& line) {
+    progress.at(++seen);
+    return each(line);
+  });
+}
+
 // Journal and ledger of one moment, though both move on: two looks at the ledger that agree, with
 // one at the journal between them.
 ExitCode verify(Environment& environment, const JournalCommand& command, const Place& place) {
@@ -136,7 +156,8 @@ ExitCode verify(Environment& environment, const JournalCommand& command, const P
   if (!ledger) return unreadable(environment, ledger.error());
   JournalAudit audit{.folder = place.folder};
   if (auto whole = reader->whole(); !whole) audit.faults.push_back(whole.error().message);
-  if (auto sound = reader->verify(); !sound) audit.faults.push_back(sound.error().message);
+  if (auto sound = verified(environment, *reader); !sound)
+    audit.faults.push_back(sound.error().message);
   if (auto sound = (*ledger)->verify(); !sound) audit.faults.push_back(sound.error().message);
   for (int look = 0; look < 20; ++look) {
     const auto before = (*ledger)->journal(*name);
@@ -150,7 +171,7 @@ ExitCode verify(Environment& environment, const JournalCommand& command, const P
     if (before->last == after->last) break;
   }
   audit.judge();
-  auto added = (*ledger)->lines([&](const ledger::LedgerLine& line) {
+  auto added = each_line(environment, **ledger, true, [&](const ledger::LedgerLine& line) {
     audit.add(line);
     return true;
   });
@@ -163,35 +184,13 @@ ExitCode export_lines(Environment& environment, const JournalCommand& command, c
   auto ledger = ledger::look_into_ledger(place.ledger);
   if (!ledger) return unreadable(environment, ledger.error());
   if (!command.json) environment.out << csv_heading();
-  auto done = (*ledger)->lines([&](const ledger::LedgerLine& line) {
+  auto done = each_line(environment, **ledger, false, [&](const ledger::LedgerLine& line) {
     environment.out << (command.json ? json_of(line) : csv_of(line)) << '\n';
     return static_cast<bool>(environment.out);
   });
   if (!done) return unreadable(environment, done.error());
   return ExitCode::as_asked;
 }
-
-// A bar on a terminal, where there is one to look at it.
-class Progress {
- public:
-  Progress(Environment& environment, std::uint64_t whole)
-      : environment_(environment), whole_(whole), shown_(::isatty(STDERR_FILENO) != 0) {}
-  ~Progress() {
-    if (shown_) environment_.err << "\r\x1b[K" << std::flush;
-  }
-  void at(std::uint64_t done) {
-    if (!shown_ || whole_ == 0) return;
-    constexpr std::uint64_t kWidth = 40;
-    const std::uint64_t filled = std::min(done, whole_) * kWidth / whole_;
-    environment_.err << '\r' << std::string(filled, '#') << std::string(kWidth - filled, '.') << ' '
-                     << done << " of " << whole_ << " events" << std::flush;
-  }
-
- private:
-  Environment& environment_;
-  std::uint64_t whole_;
-  bool shown_;
-};
 
 ExitCode replay(Environment& environment, const JournalCommand& command, const Place& place) {
   auto opened = Journal::open({.folder = place.folder});
@@ -215,7 +214,7 @@ ExitCode replay(Environment& environment, const JournalCommand& command, const P
   const std::uint64_t whole = journal.status().counts.unsettled;
   ledger::Settler settler(journal, [&place] { return ledger::open_ledger(place.ledger); },
                           Clock::real(), {.accept_loss = command.accept_loss});
-  Progress progress(environment, whole);
+  Progress progress(environment.err, "events", whole);
   for (;;) {
     const ledger::JournalStatus now = journal.status();
     const ledger::SettlerStatus settling = settler.status();

@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "ledger/journal.h"
 #include "ledger/journal_story.h"
@@ -38,6 +40,34 @@ struct JournalVerb : ::testing::Test {
   }
   Folder folder;
 };
+
+// Whatever takes long says how far it is, and only to a terminal.
+TEST_F(JournalVerb, ShowsHowFarItIsInALargeBook) {
+  constexpr std::uint64_t kEvents = 20'000;
+  {
+    auto journal = std::move(*ledger::Journal::open({.folder = journal_folder()}));
+    for (std::uint64_t i = 1; i <= kEvents; ++i) {
+      ledger::UsageEvent event = event_of(i);
+      const std::string tenant = "tenant " + std::to_string(i);
+      event.tenant = tenant;
+      ASSERT_TRUE(journal->follow({&event, 1}));
+    }
+  }
+  const auto on_terminal = [&](const std::string& action) {
+    return run_on_terminal({WEIR_PROGRAM, "journal", action, "journal"},
+                           {.folder = folder.path(), .variables = {{"TERM", "xterm"}}})
+        .out;
+  };
+  EXPECT_THAT(on_terminal("replay"), HasSubstr("of 20000 events"));
+  const std::string verified = on_terminal("verify");
+  EXPECT_THAT(verified, HasSubstr("of 20000 lines"));
+  EXPECT_THAT(verified, HasSubstr("journal: 20000 events = 20000 settled"));
+  EXPECT_THAT(on_terminal("export"), ::testing::Not(HasSubstr("of 20000 lines")))
+      << "among its own lines a bar is only in the way";
+  const Outcome exported = journal({"export", "journal"});
+  EXPECT_EQ(exported.err, "");
+  EXPECT_EQ(std::count(exported.out.begin(), exported.out.end(), '\n'), 20'001);
+}
 
 TEST_F(JournalVerb, FollowsEventsFromTheJournalToTheLedger) {
   record();
