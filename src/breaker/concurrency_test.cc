@@ -21,8 +21,8 @@ constexpr std::string_view kB = "bbbbbbbbbbbbbbbb";
 constexpr std::string_view kC = "cccccccccccccccc";
 constexpr std::string_view kD = "dddddddddddddddd";
 
-struct Rig {
-  explicit Rig(std::uint32_t limit, std::uint32_t max_waiting = 100)
+struct LimitRig {
+  explicit LimitRig(std::uint32_t limit, std::uint32_t max_waiting = 100)
       : all(Concurrency::make(
                 "reports",
                 {.limit = limit, .lease = 2s, .max_hold = 10s, .max_waiting = max_waiting}, &clock)
@@ -37,7 +37,7 @@ struct Rig {
 };
 
 TEST(Concurrency, GivesAsManySlotsAsItsLimit) {
-  Rig rig(2);
+  LimitRig rig(2);
   Slot a = rig.all.try_acquire();
   Slot b = rig.all.try_acquire();
   Slot c = rig.all.try_acquire();
@@ -51,7 +51,7 @@ TEST(Concurrency, GivesAsManySlotsAsItsLimit) {
 }
 
 TEST(Concurrency, ASlotThatMovesIsGivenBackOnce) {
-  Rig rig(3);
+  LimitRig rig(3);
   Slot a = rig.all.try_acquire(2);
   Slot b = std::move(a);
   a.release();  // NOLINT(bugprone-use-after-move): what is asserted
@@ -64,7 +64,7 @@ TEST(Concurrency, ASlotThatMovesIsGivenBackOnce) {
 }
 
 TEST(Concurrency, WeightsCount) {
-  Rig rig(5);
+  LimitRig rig(5);
   Slot heavy = rig.all.try_acquire(3);
   EXPECT_FALSE(rig.all.try_acquire(3));
   EXPECT_TRUE(rig.all.try_acquire(2));
@@ -74,7 +74,7 @@ TEST(Concurrency, WeightsCount) {
 }
 
 TEST(Concurrency, ALimitThatIsLoweredIsReachedAsUnitsComeBack) {
-  Rig rig(4);
+  LimitRig rig(4);
   std::vector<Slot> slots;
   for (int i = 0; i < 4; ++i) slots.push_back(rig.all.try_acquire());
   ASSERT_TRUE(rig.all.configure({.limit = 2}).has_value()) << "does not wait for anybody";
@@ -95,7 +95,7 @@ TEST(Concurrency, NonsenseIsRefusedWithItsField) {
 
 TEST(ConcurrencyLease, OfAHolderThatDiedIsFreeAfterItsTimeAndNotBefore) {
   // apisix 12823: a counter that a killed holder leaves behind never comes down
-  Rig rig(3);
+  LimitRig rig(3);
   ASSERT_TRUE(rig.lease(kA) && rig.lease(kB) && rig.lease(kC));
   rig.clock.advance(2s - 1ns);
   EXPECT_FALSE(rig.lease(kD));
@@ -105,7 +105,7 @@ TEST(ConcurrencyLease, OfAHolderThatDiedIsFreeAfterItsTimeAndNotBefore) {
 }
 
 TEST(ConcurrencyLease, SaysWhenTheNextOneEnds) {
-  Rig rig(1);
+  LimitRig rig(1);
   ASSERT_TRUE(rig.lease(kA));
   rig.clock.advance(500ms);
   const LeaseAnswer no = rig.all.lease({.id = kB});
@@ -114,7 +114,7 @@ TEST(ConcurrencyLease, SaysWhenTheNextOneEnds) {
 }
 
 TEST(ConcurrencyLease, ReleasedTwiceFreesNobodyElses) {
-  Rig rig(2);
+  LimitRig rig(2);
   ASSERT_TRUE(rig.lease(kA) && rig.lease(kB));
   EXPECT_TRUE(rig.all.release(kA));
   EXPECT_FALSE(rig.all.release(kA));
@@ -123,7 +123,7 @@ TEST(ConcurrencyLease, ReleasedTwiceFreesNobodyElses) {
 }
 
 TEST(ConcurrencyLease, ReleasedAfterItsTimeFreesNotWhoTookItsPlace) {
-  Rig rig(1);
+  LimitRig rig(1);
   ASSERT_TRUE(rig.lease(kA));
   rig.clock.advance(2s);
   ASSERT_TRUE(rig.lease(kC));
@@ -133,7 +133,7 @@ TEST(ConcurrencyLease, ReleasedAfterItsTimeFreesNotWhoTookItsPlace) {
 
 TEST(ConcurrencyLease, AskedForTwiceWithOneIdIsTakenOnce) {
   // the reply to the first was lost
-  Rig rig(2);
+  LimitRig rig(2);
   const LeaseAnswer first = rig.all.lease({.id = kA});
   rig.clock.advance(500ms);
   const LeaseAnswer again = rig.all.lease({.id = kA});
@@ -148,7 +148,7 @@ TEST(ConcurrencyLease, AskedForTwiceWithOneIdIsTakenOnce) {
 
 TEST(ConcurrencyLease, ThatIsOverCannotBeRenewed) {
   // berater 28: one that was given to somebody else must not rise again
-  Rig rig(1);
+  LimitRig rig(1);
   ASSERT_TRUE(rig.lease(kA));
   rig.clock.advance(2s);
   EXPECT_EQ(rig.all.renew(kA).refusal, LeaseRefusal::gone);
@@ -157,7 +157,7 @@ TEST(ConcurrencyLease, ThatIsOverCannotBeRenewed) {
 }
 
 TEST(ConcurrencyLease, RenewedLastsUntilItsMaximumHold) {
-  Rig rig(1);
+  LimitRig rig(1);
   ASSERT_TRUE(rig.lease(kA));
   for (int i = 0; i < 9; ++i) {
     rig.clock.advance(1s);
@@ -183,7 +183,7 @@ TEST(ConcurrencyLease, FencesGrowAlsoPastARestart) {
 }
 
 TEST(ConcurrencyLease, IdsOfOurOwnAreLongAndNeverAlike) {
-  Rig rig(1'000);
+  LimitRig rig(1'000);
   std::set<std::string> ids;
   for (int i = 0; i < 1'000; ++i) ids.insert(rig.all.lease({}).lease->id);
   EXPECT_EQ(ids.size(), 1'000U);
@@ -191,7 +191,7 @@ TEST(ConcurrencyLease, IdsOfOurOwnAreLongAndNeverAlike) {
 }
 
 TEST(ConcurrencyLease, IdsThatCouldBeGuessedOrHarmAreRefused) {
-  Rig rig(10);
+  LimitRig rig(10);
   for (std::string_view id :
        {"short", "0123456789abcde", "0123456789abcdef\n", "0123456789 abcdef"})
     EXPECT_EQ(rig.all.lease({.id = id}).refusal, LeaseRefusal::invalid_id) << id;
@@ -200,12 +200,12 @@ TEST(ConcurrencyLease, IdsThatCouldBeGuessedOrHarmAreRefused) {
 }
 
 TEST(Concurrency, AnEmptyIdIsNoId) {
-  Rig rig(2);
+  LimitRig rig(2);
   EXPECT_EQ(rig.all.lease({.id = ""}).refusal, LeaseRefusal::invalid_id);
 }
 
 TEST(Concurrency, AskingAgainGivesWhatIsHeldAlsoOnceTheLimitIsLower) {
-  Rig rig(2);
+  LimitRig rig(2);
   ASSERT_TRUE(rig.all.lease({.id = kA, .weight = 2}));
   ConcurrencyConfig lower = rig.all.config();
   lower.limit = 1;
@@ -217,7 +217,7 @@ TEST(Concurrency, AskingAgainGivesWhatIsHeldAlsoOnceTheLimitIsLower) {
 }
 
 TEST(Concurrency, ItsNumbersCountNothingThatIsOverWithoutAnybodyAsking) {
-  Rig rig(2);
+  LimitRig rig(2);
   ASSERT_TRUE(rig.all.lease({.id = kA}));
   rig.clock.advance(std::chrono::hours(1));
   const ConcurrencySnapshot shot = rig.all.snapshot();
@@ -227,7 +227,7 @@ TEST(Concurrency, ItsNumbersCountNothingThatIsOverWithoutAnybodyAsking) {
 }
 
 TEST(ConcurrencyLease, AWallClockThatStepsChangesNothing) {
-  Rig rig(1);
+  LimitRig rig(1);
   ASSERT_TRUE(rig.lease(kA));
   rig.clock.step_wall(1h);
   EXPECT_FALSE(rig.lease(kB));
@@ -237,7 +237,7 @@ TEST(ConcurrencyLease, AWallClockThatStepsChangesNothing) {
 }
 
 TEST(ConcurrencyWait, IsServedInOrder) {
-  Rig rig(1);
+  LimitRig rig(1);
   Slot first = rig.all.try_acquire();
   std::vector<int> order;
   std::vector<std::thread> threads;
@@ -259,7 +259,7 @@ TEST(ConcurrencyWait, IsServedInOrder) {
 }
 
 TEST(ConcurrencyWait, IsNotOvertakenBySomebodyWhoDoesNotWait) {
-  Rig rig(3);
+  LimitRig rig(3);
   Slot held = rig.all.try_acquire(2);
   std::thread heavy([&] { EXPECT_TRUE(rig.all.acquire(3, 60s)); });
   while (rig.all.snapshot().waiting != 1) std::this_thread::yield();
@@ -269,7 +269,7 @@ TEST(ConcurrencyWait, IsNotOvertakenBySomebodyWhoDoesNotWait) {
 }
 
 TEST(ConcurrencyWait, EndsWithTheCallersPatience) {
-  Rig rig(1);
+  LimitRig rig(1);
   Slot held = rig.all.try_acquire();
   EXPECT_EQ(rig.all.acquire(1, 5ms).refusal(), LeaseRefusal::timed_out);
   EXPECT_EQ(rig.all.acquire(1, 0ns).refusal(), LeaseRefusal::timed_out);
@@ -280,7 +280,7 @@ TEST(ConcurrencyWait, EndsWithTheCallersPatience) {
 }
 
 TEST(ConcurrencyWait, WhoGivesUpMakesRoomForThoseBehind) {
-  Rig rig(3);
+  LimitRig rig(3);
   Slot held = rig.all.try_acquire(2);
   std::thread heavy([&] { EXPECT_FALSE(rig.all.acquire(2, 50ms)); });
   while (rig.all.snapshot().waiting != 1) std::this_thread::yield();
@@ -289,7 +289,7 @@ TEST(ConcurrencyWait, WhoGivesUpMakesRoomForThoseBehind) {
 }
 
 TEST(ConcurrencyWait, IsBoundedInNumber) {
-  Rig rig(1, 1);
+  LimitRig rig(1, 1);
   Slot held = rig.all.try_acquire();
   std::thread one([&] { EXPECT_TRUE(rig.all.acquire(1, 60s)); });
   while (rig.all.snapshot().waiting != 1) std::this_thread::yield();
@@ -307,7 +307,7 @@ TEST(ConcurrencyWait, GetsWhatALeaseThatEndsLeaves) {
 
 TEST(ConcurrencyWait, RenewalsAreNotStarvedByThoseWhoWait) {
   // redis-semaphore 205: holders lost their leases to the polling of those who wanted them
-  Rig rig(1);
+  LimitRig rig(1);
   ASSERT_TRUE(rig.lease(kA));
   std::vector<std::thread> threads;
   for (int i = 0; i < 20; ++i) threads.emplace_back([&] { (void)rig.all.acquire(1, 200ms); });
@@ -319,7 +319,7 @@ TEST(ConcurrencyWait, RenewalsAreNotStarvedByThoseWhoWait) {
 }
 
 TEST(ConcurrencyThreads, NeverHoldMoreThanTheLimit) {
-  Rig rig(5);
+  LimitRig rig(5);
   std::atomic<std::int64_t> inside{0};
   std::atomic<std::int64_t> most{0};
   std::vector<std::thread> threads;

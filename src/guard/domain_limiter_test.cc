@@ -13,6 +13,7 @@
 
 #include "guard/impl.h"
 #include "testing/manual_clock.h"
+#include "testing/rate_limit_listeners.h"
 
 namespace weir::guard {
 namespace {
@@ -20,13 +21,9 @@ namespace {
 using std::chrono::hours;
 using std::chrono::minutes;
 using std::chrono::seconds;
+using weir::testing::NobodyListens;
 
 constexpr std::uint64_t kUnlimited = 0xffff'ffff;
-
-class NobodyListens final : public RateLimitListener {
- public:
-  void answered(std::uint64_t, RateLimitAnswer) override { ADD_FAILURE() << "not a late answer"; }
-};
 
 struct Asked {
   std::vector<DescriptorEntry> entries;

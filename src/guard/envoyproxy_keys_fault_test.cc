@@ -17,6 +17,7 @@
 
 #include "guard/domain_limiter.h"
 #include "guard/impl.h"
+#include "testing/rate_limit_listeners.h"
 #include "testing/redis_cluster.h"
 #include "testing/redis_server.h"
 
@@ -24,28 +25,10 @@ namespace weir::guard {
 namespace {
 
 using std::chrono::seconds;
+using weir::testing::Mailbox;
 using weir::testing::RedisServer;
 
 constexpr std::int64_t kDay = 86'400;
-
-class Mailbox final : public RateLimitListener {
- public:
-  void answered(std::uint64_t ticket, RateLimitAnswer answer) override {
-    const std::lock_guard lock(mutex_);
-    answers_[ticket] = std::move(answer);
-    changed_.notify_all();
-  }
-  RateLimitAnswer take(std::uint64_t ticket) {
-    std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, seconds(20), [&] { return answers_.contains(ticket); }));
-    return std::move(answers_[ticket]);
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<std::uint64_t, RateLimitAnswer> answers_;
-};
 
 constexpr const char* kDomain = R"(
 domain: d

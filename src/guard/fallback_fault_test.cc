@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "guard/impl.h"
+#include "testing/patience.h"
 #include "testing/redis_server.h"
 #include "weir/guard.h"
 
@@ -17,19 +18,14 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
+using testing::kPatience;
 using testing::RedisServer;
-
-constexpr auto kPatience = seconds(20);
-
-std::string url_of(const RedisServer& server) {
-  return "redis://127.0.0.1:" + std::to_string(server.port());
-}
 
 class Fallback : public ::testing::Test {
  protected:
   Guard open(const std::string& more = "") {
-    return Guard::open(Policy::parse("store: {url: '" + url_of(first_) + "', fallback: '" +
-                                     url_of(second_) +
+    return Guard::open(Policy::parse("store: {url: '" + first_.url() + "', fallback: '" +
+                                     second_.url() +
                                      "', deadline: 50ms, workers: {of: 2, index: 0}" + more +
                                      R"(}
 inputs: [user]

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "guard/impl.h"
+#include "testing/patience.h"
 #include "testing/redis_server.h"
 #include "weir/guard.h"
 
@@ -20,9 +21,8 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using testing::kPatience;
 using testing::RedisServer;
-
-constexpr auto kPatience = seconds(20);
 
 class Heard final : public Observer {
  public:

@@ -45,7 +45,7 @@ void operator delete[](void* memory, std::size_t) noexcept {
 namespace weir {
 namespace {
 
-constexpr const char* kPolicy = R"(
+constexpr const char* kAllocated = R"(
 inputs: [user]
 routes:
   login:
@@ -59,7 +59,7 @@ routes:
 
 TEST(GuardAllocation, CheckAllocatesNothingAllowedLimitedOrRefused) {
   testing::ManualClock clock;
-  Guard guard = Guard::open(Policy::parse(kPolicy).value(), {.clock = &clock}).value();
+  Guard guard = Guard::open(Policy::parse(kAllocated).value(), {.clock = &clock}).value();
   const std::string long_user(500, 'u');
   (void)guard.check("login", {{"ip", "192.0.2.1"}, {"user", "ann"}});  // first use of this thread
 
@@ -128,7 +128,7 @@ TEST(GuardAllocation, TheCounterOfThisTestWorks) {
 
 TEST(GuardAllocation, CopyingADecisionOfFourRulesAllocatesNothing) {
   testing::ManualClock clock;
-  Guard guard = Guard::open(Policy::parse(kPolicy).value(), {.clock = &clock}).value();
+  Guard guard = Guard::open(Policy::parse(kAllocated).value(), {.clock = &clock}).value();
   const Decision decision = guard.check("login", {{"ip", "192.0.2.1"}, {"user", "ann"}});
   ASSERT_EQ(decision.rules().size(), 4U);
   const std::uint64_t before = allocations;

@@ -14,7 +14,7 @@
 namespace weir {
 namespace {
 
-constexpr const char* kPolicy = R"(
+constexpr const char* kRequested = R"(
 inputs: [user]
 unmatched: refuse
 trusted_proxies: [10.0.0.0/8]
@@ -42,7 +42,7 @@ class GuardRequestTest : public ::testing::Test {
   }
 
   testing::ManualClock clock_;
-  Guard guard_ = Guard::open(Policy::parse(kPolicy).value(), {.clock = &clock_}).value();
+  Guard guard_ = Guard::open(Policy::parse(kRequested).value(), {.clock = &clock_}).value();
 };
 
 TEST_F(GuardRequestTest, FindsItsRouteHoweverThePathIsSpelt) {

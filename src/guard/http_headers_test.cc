@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr const char* kPolicy = R"(
+constexpr const char* kHeaded = R"(
 headers: [draft10, delta, epoch]
 inputs: [user]
 routes:
@@ -44,7 +44,7 @@ struct HttpHeaders : ::testing::Test {
   }
   // At the start of a minute, so that windows begin with the test.
   testing::ManualClock clock{Instant(1'700'000'040s)};
-  Guard guard = Guard::open(Policy::parse(kPolicy).value(), {.clock = &clock}).value();
+  Guard guard = Guard::open(Policy::parse(kHeaded).value(), {.clock = &clock}).value();
 };
 
 // Clients that obeyed a Retry-After of 0, or one rounded down, came too early and looped.

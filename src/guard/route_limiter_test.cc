@@ -7,14 +7,16 @@
 
 #include "guard/impl.h"
 #include "testing/manual_clock.h"
+#include "testing/rate_limit_listeners.h"
 
 namespace weir::guard {
 namespace {
 
 using std::chrono::minutes;
 using std::chrono::seconds;
+using weir::testing::NobodyListens;
 
-constexpr const char* kPolicy = R"(
+constexpr const char* kRoutes = R"(
 inputs: [user, plan]
 routes:
   login:
@@ -41,11 +43,6 @@ routes:
     protects: capacity
 )";
 
-class NobodyListens final : public RateLimitListener {
- public:
-  void answered(std::uint64_t, RateLimitAnswer) override { ADD_FAILURE() << "not a late answer"; }
-};
-
 class RouteLimiterTest : public ::testing::Test {
  protected:
   using Entries = std::vector<DescriptorEntry>;
@@ -66,7 +63,7 @@ class RouteLimiterTest : public ::testing::Test {
   }
 
   weir::testing::ManualClock clock;
-  Guard guard = Guard::open(Policy::parse(kPolicy).value(), {.clock = &clock}).value();
+  Guard guard = Guard::open(Policy::parse(kRoutes).value(), {.clock = &clock}).value();
   RouteLimiter limiter{guard};
   NobodyListens nobody;
 };
@@ -193,7 +190,7 @@ TEST_F(RouteLimiterTest, AnUnknownOrEmptyDomainIsAdmittedAndCounted) {
 }
 
 TEST_F(RouteLimiterTest, AnUnknownDomainIsRefusedWhereThePolicySaysSo) {
-  Guard strict = Guard::open(Policy::parse(std::string("unmatched: refuse\n") + kPolicy).value(),
+  Guard strict = Guard::open(Policy::parse(std::string("unmatched: refuse\n") + kRoutes).value(),
                              {.clock = &clock})
                      .value();
   RouteLimiter its(strict);

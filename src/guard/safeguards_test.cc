@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::string_view kPolicy = R"(
+constexpr std::string_view kGuarded = R"(
 inputs: [account]
 breakers:
   payments: {consecutive_failures: 2, failure_rate: off, open_wait: 1s, jitter: 0%, ramp: off}
@@ -35,7 +35,7 @@ Guard guard_of(std::string_view policy, Clock& clock, Observer* observer = nullp
 }
 
 std::string replaced(std::string_view what, std::string_view with) {
-  std::string text(kPolicy);
+  std::string text(kGuarded);
   text.replace(text.find(what), what.size(), with);
   return text;
 }
@@ -50,7 +50,7 @@ void fail(Breaker& breaker, int times) {
 TEST(GuardBreaker, IsTheOneOfThePolicy) {
   testing::ManualClock clock;
   Heard heard;
-  Guard guard = guard_of(kPolicy, clock, &heard);
+  Guard guard = guard_of(kGuarded, clock, &heard);
   Breaker payments = guard.breaker("payments").value();
   fail(payments, 2);
   EXPECT_FALSE(guard.breaker("payments").value().admit());
@@ -63,7 +63,7 @@ TEST(GuardBreaker, IsTheOneOfThePolicy) {
 
 TEST(GuardBreaker, AReloadKeepsItsState) {
   testing::ManualClock clock;
-  Guard guard = guard_of(kPolicy, clock);
+  Guard guard = guard_of(kGuarded, clock);
   Breaker payments = guard.breaker("payments").value();
   fail(payments, 2);
   ASSERT_TRUE(
@@ -75,7 +75,7 @@ TEST(GuardBreaker, AReloadKeepsItsState) {
 
 TEST(GuardBreaker, AReloadKeepsWhatAnOperatorSetAndTakesShadowFromThePolicy) {
   testing::ManualClock clock;
-  Guard guard = guard_of(kPolicy, clock);
+  Guard guard = guard_of(kGuarded, clock);
   guard.breaker("payments").value().set_mode(BreakerMode::forced_open);
   ASSERT_TRUE(
       guard.reload(Policy::parse(replaced("shadow: true", "shadow: false")).value()).has_value());
@@ -85,7 +85,7 @@ TEST(GuardBreaker, AReloadKeepsWhatAnOperatorSetAndTakesShadowFromThePolicy) {
 
 TEST(GuardBreaker, WhatAnOperatorSetOutlivesAnotherWindow) {
   testing::ManualClock clock;
-  Guard guard = guard_of(kPolicy, clock);
+  Guard guard = guard_of(kGuarded, clock);
   guard.breaker("payments").value().set_mode(BreakerMode::forced_open);
   ASSERT_TRUE(guard.reload(Policy::parse(replaced("open_wait: 1s", "window: {calls: 50}")).value())
                   .has_value());
@@ -95,7 +95,7 @@ TEST(GuardBreaker, WhatAnOperatorSetOutlivesAnotherWindow) {
 
 TEST(GuardBreaker, WhatAReloadDropsIsGone) {
   testing::ManualClock clock;
-  Guard guard = guard_of(kPolicy, clock);
+  Guard guard = guard_of(kGuarded, clock);
   Breaker held = guard.breaker("mail").value();
   ASSERT_TRUE(guard.reload(Policy::parse(replaced("mail: {shadow: true}", "post: {}")).value())
                   .has_value());
@@ -106,7 +106,7 @@ TEST(GuardBreaker, WhatAReloadDropsIsGone) {
 
 TEST(GuardAcquire, CountsBySourcesAndGivesBack) {
   testing::ManualClock clock;
-  Guard guard = guard_of(kPolicy, clock);
+  Guard guard = guard_of(kGuarded, clock);
   Slot a = guard.acquire("reports", {{"account", "ada"}}).value();
   Slot b = guard.acquire("reports", {{"account", "ada"}}).value();
   EXPECT_TRUE(a && b);
@@ -119,7 +119,7 @@ TEST(GuardAcquire, CountsBySourcesAndGivesBack) {
 
 TEST(GuardAcquire, ValuesThatAreMissingAreOneCounterAndNotTheEmptyOne) {
   testing::ManualClock clock;
-  Guard guard = guard_of(kPolicy, clock);
+  Guard guard = guard_of(kGuarded, clock);
   Slot a = guard.acquire("reports", std::initializer_list<Descriptor>{}, {.weight = 2}).value();
   EXPECT_TRUE(a);
   EXPECT_FALSE(guard.acquire("reports", std::initializer_list<Descriptor>{}).value());
@@ -136,7 +136,7 @@ TEST(GuardAcquire, ValuesThatAreMissingAreOneCounterAndNotTheEmptyOne) {
 
 TEST(GuardAcquire, AReloadKeepsWhatIsHeld) {
   testing::ManualClock clock;
-  Guard guard = guard_of(kPolicy, clock);
+  Guard guard = guard_of(kGuarded, clock);
   Slot a = guard.acquire("reports", {{"account", "ada"}}).value();
   ASSERT_TRUE(guard.reload(Policy::parse(replaced("limit: 2", "limit: 1")).value()).has_value());
   EXPECT_FALSE(guard.acquire("reports", {{"account", "ada"}}).value());
@@ -146,7 +146,7 @@ TEST(GuardAcquire, AReloadKeepsWhatIsHeld) {
 
 TEST(GuardAcquire, LeasesAreForHoldersElsewhere) {
   testing::ManualClock clock;
-  Guard guard = guard_of(kPolicy, clock);
+  Guard guard = guard_of(kGuarded, clock);
   const Descriptor ada[] = {{"account", "ada"}};
   const LeaseAnswer lease = guard.lease("reports", ada, {.weight = 2}).value();
   ASSERT_TRUE(lease);
@@ -159,7 +159,7 @@ TEST(GuardAcquire, LeasesAreForHoldersElsewhere) {
 
 TEST(GuardMetrics, SpeakOfBreakersAndLeases) {
   testing::ManualClock clock;
-  Guard guard = guard_of(kPolicy, clock);
+  Guard guard = guard_of(kGuarded, clock);
   Breaker payments = guard.breaker("payments").value();
   fail(payments, 3);
   Slot a = guard.acquire("reports", {{"account", "ada"}}).value();

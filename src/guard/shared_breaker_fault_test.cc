@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "guard/impl.h"
+#include "testing/patience.h"
 #include "testing/redis_server.h"
 #include "weir/guard.h"
 
@@ -18,9 +19,8 @@ namespace weir {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::kPatience;
 using testing::RedisServer;
-
-constexpr auto kPatience = 20s;
 
 class SharedBreaker : public ::testing::Test {
  protected:

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "guard/domain_limiter.h"
+#include "testing/rate_limit_listeners.h"
 #include "testing/redis_cluster.h"
 #include "testing/redis_server.h"
 
@@ -22,27 +23,8 @@ namespace weir::guard {
 namespace {
 
 using std::chrono::seconds;
+using weir::testing::Mailbox;
 using weir::testing::RedisServer;
-
-// Waits for the answer of the one ask that is under way.
-class Mailbox final : public RateLimitListener {
- public:
-  void answered(std::uint64_t ticket, RateLimitAnswer answer) override {
-    const std::lock_guard lock(mutex_);
-    answers_[ticket] = std::move(answer);
-    changed_.notify_all();
-  }
-  RateLimitAnswer take(std::uint64_t ticket) {
-    std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, seconds(20), [&] { return answers_.contains(ticket); }));
-    return std::move(answers_[ticket]);
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<std::uint64_t, RateLimitAnswer> answers_;
-};
 
 class SharedDomain : public ::testing::Test {
  protected:

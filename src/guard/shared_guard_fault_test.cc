@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "guard/impl.h"
+#include "testing/patience.h"
 #include "testing/redis_server.h"
 #include "weir/guard.h"
 
@@ -18,11 +19,11 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using testing::kPatience;
 using testing::RedisServer;
 
 // Tells answered from hung, on a machine that is busy with something else.
 constexpr auto kGenerous = milliseconds(250);
-constexpr auto kPatience = seconds(20);
 
 // Where exactness is the matter, the deadline leaves no room for a busy machine to be taken for a
 // slow store.
@@ -44,12 +45,8 @@ routes:
 )";
 }
 
-std::string url_of(const RedisServer& server) {
-  return "redis://127.0.0.1:" + std::to_string(server.port());
-}
-
 // Remembers what became of the store.
-class Heard final : public Observer {
+class HeardKinds final : public Observer {
  public:
   void on_store_event(const StoreEvent& event) override {
     std::lock_guard lock(mutex_);
@@ -68,7 +65,7 @@ class Heard final : public Observer {
 class SharedGuard : public ::testing::Test {
  protected:
   Guard open(const std::string& deadline = "20ms") {
-    return Guard::open(Policy::parse(policy_on(url_of(server_), "", deadline)).value(),
+    return Guard::open(Policy::parse(policy_on(server_.url(), "", deadline)).value(),
                        {.observer = &heard_})
         .value();
   }
@@ -83,7 +80,7 @@ class SharedGuard : public ::testing::Test {
   }
 
   RedisServer server_;
-  Heard heard_;
+  HeardKinds heard_;
 };
 
 TEST_F(SharedGuard, TwoWorkersKeepOneLimitExactly) {
@@ -176,7 +173,7 @@ TEST_F(SharedGuard, AKnownDenialGivesWayToALimitThatAReloadRaises) {
   Guard guard = open("5s");
   ASSERT_TRUE(guard.check("search", {{"user", "u"}}, {.cost = 10}).allowed());
   ASSERT_EQ(guard.check("search", {{"user", "u"}}).rung, Rung::known);
-  std::string raised = policy_on(url_of(server_), "", "5s");
+  std::string raised = policy_on(server_.url(), "", "5s");
   raised.replace(raised.find("requests: 10"), 12, "requests: 12");
   ASSERT_TRUE(guard.reload(Policy::parse(raised).value()));
   const Decision after = guard.check("search", {{"user", "u"}});
@@ -331,7 +328,7 @@ TEST_F(SharedGuard, StartsDegradedAndLoudWhereTheStoreIsAway) {
 TEST_F(SharedGuard, StartupRequireFailsWhereTheStoreIsAway) {
   server_.kill();
   const auto guard =
-      Guard::open(Policy::parse(policy_on(url_of(server_), "  startup: require\n")).value());
+      Guard::open(Policy::parse(policy_on(server_.url(), "  startup: require\n")).value());
   ASSERT_FALSE(guard);
   EXPECT_EQ(guard.error().code, ErrorCode::unavailable);
 }

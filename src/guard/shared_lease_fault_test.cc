@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "guard/impl.h"
+#include "testing/patience.h"
 #include "testing/redis_server.h"
 #include "weir/guard.h"
 
@@ -18,9 +19,9 @@ namespace weir {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::kPatience;
 using testing::RedisServer;
 
-constexpr auto kPatience = 20s;
 constexpr std::string_view kA = "aaaaaaaaaaaaaaaa";
 constexpr std::string_view kB = "bbbbbbbbbbbbbbbb";
 const Descriptor kAda[] = {{"account", "ada"}};

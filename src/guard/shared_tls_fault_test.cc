@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "guard/impl.h"
+#include "testing/patience.h"
 #include "testing/redis_server.h"
 #include "testing/test_certificate.h"
 #include "weir/guard.h"
@@ -20,11 +21,10 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
+using testing::kPatience;
 using ::testing::Not;
 using testing::RedisServer;
 using testing::TestCertificate;
-
-constexpr auto kPatience = seconds(20);
 
 class SharedTls : public ::testing::Test {
  protected:

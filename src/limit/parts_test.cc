@@ -11,14 +11,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-Numbers gcra(std::uint64_t limit, Nanos period, std::optional<std::uint64_t> burst = {}) {
+Numbers gcra_numbers(std::uint64_t limit, Nanos period, std::optional<std::uint64_t> burst = {}) {
   return Numbers::make(
              {.algorithm = Algorithm::gcra, .limit = limit, .period = {period}, .burst = burst})
       .value();
 }
 
 TEST(Parts, FiveOverThreeAreTwoTwoOne) {
-  const Numbers five = gcra(5, 60s);
+  const Numbers five = gcra_numbers(5, 60s);
   EXPECT_EQ(part_of(five, 5, {0, 3}), 2U);
   EXPECT_EQ(part_of(five, 5, {1, 3}), 2U);
   EXPECT_EQ(part_of(five, 5, {2, 3}), 1U);
@@ -30,7 +30,7 @@ TEST(Parts, FiveOverThreeAreTwoTwoOne) {
 }
 
 TEST(Parts, OneOverThreeIsTheFirstMembersAlone) {
-  const Numbers one = gcra(1, 60s);
+  const Numbers one = gcra_numbers(1, 60s);
   EXPECT_EQ(participants(one, 3), 1U);
   EXPECT_EQ(part_numbers(one, {0, 3}), one);
   EXPECT_FALSE(part_numbers(one, {1, 3}));
@@ -38,14 +38,14 @@ TEST(Parts, OneOverThreeIsTheFirstMembersAlone) {
 }
 
 TEST(Parts, NobodyHasALimitWithoutABurst) {
-  const Numbers bursty = gcra(100, 60s, 2);
+  const Numbers bursty = gcra_numbers(100, 60s, 2);
   EXPECT_EQ(participants(bursty, 10), 2U);
   EXPECT_EQ(part_of(bursty, 100, {1, 10}), 50U);
   EXPECT_EQ(part_of(bursty, 100, {2, 10}), 0U);
 }
 
 TEST(Parts, BlockedLimitHasNone) {
-  const Numbers blocked = gcra(0, 60s);
+  const Numbers blocked = gcra_numbers(0, 60s);
   EXPECT_EQ(participants(blocked, 4), 0U);
   EXPECT_FALSE(part_numbers(blocked, {0, 4}));
   EXPECT_FALSE(part_numbers(blocked, {0, 1}));
@@ -53,7 +53,7 @@ TEST(Parts, BlockedLimitHasNone) {
 
 // Rounding a third of a billion a second to whole nanoseconds would lose a quarter of it.
 TEST(Parts, FastRatesAreDividedWithoutLoss) {
-  const Numbers fast = gcra(1'000'000'000, 1s);
+  const Numbers fast = gcra_numbers(1'000'000'000, 1s);
   for (std::uint64_t rank = 0; rank < 3; ++rank) {
     EXPECT_EQ(part_numbers(fast, {rank, 3}).value().interval_ns, 3);
   }
@@ -62,7 +62,7 @@ TEST(Parts, FastRatesAreDividedWithoutLoss) {
 TEST(Parts, SumOverEveryMemberAndNeverRise) {
   for (std::uint64_t limit = 1; limit <= 24; ++limit) {
     for (const std::uint64_t burst : {std::uint64_t{1}, limit, 2 * limit}) {
-      const Numbers whole = gcra(limit, 1h, burst);
+      const Numbers whole = gcra_numbers(limit, 1h, burst);
       for (std::uint64_t members = 1; members <= 30; ++members) {
         for (std::uint32_t units = 0; units <= whole.burst; ++units) {
           std::uint64_t sum = 0;

@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-struct Case {
+struct ProblemCase {
   Verdict verdict;
   Rung rung;
   Reason reason;
@@ -28,7 +28,7 @@ constexpr std::string_view kQuota =
 constexpr std::string_view kReduced =
     "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
 
-constexpr Case kCases[] = {
+constexpr ProblemCase kCases[] = {
     {Verdict::limited, Rung::store, Reason::over_limit, false, 429, 11500ms, kQuota,
      R"(limit "5 per minute by ip" (5 per 60 s) of route "login" is used up; it has room for this request in 12 s if nothing else is asked)"},
     {Verdict::limited, Rung::store, Reason::cost_exceeds_burst, true, 429, std::nullopt, kQuota,
@@ -72,7 +72,7 @@ constexpr Case kCases[] = {
      "about:blank", "a header has no name", "a header has no name"},
 };
 
-Decision decision_of(const Case& c) {
+Decision decision_of(const ProblemCase& c) {
   Decision d;
   d.verdict = c.verdict;
   d.rung = c.rung;
@@ -95,7 +95,7 @@ Decision decision_of(const Case& c) {
 
 // A denial that told of another limit, or of none, sent people after the wrong one.
 TEST(Problem, NamesTheLimitThatDenied) {
-  for (const Case& c : kCases) {
+  for (const ProblemCase& c : kCases) {
     std::string text;
     append_problem(text, decision_of(c));
     const auto body = nlohmann::json::parse(text, nullptr, false);

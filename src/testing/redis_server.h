@@ -48,6 +48,7 @@ class RedisServer {
   RedisServer& operator=(const RedisServer&) = delete;
 
   std::uint16_t port() const noexcept { return port_; }
+  std::string url() const { return "redis://127.0.0.1:" + std::to_string(port_); }
   std::string unix_path() const { return directory_ + "/redis.sock"; }
   const std::string& directory() const noexcept { return directory_; }
   pid_t pid() const noexcept { return pid_; }

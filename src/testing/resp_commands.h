@@ -7,6 +7,11 @@
 
 namespace weir::testing {
 
+// RESP2's text of one string, as a server replies it.
+inline std::string bulk(std::string_view text) {
+  return '$' + std::to_string(text.size()) + "\r\n" + std::string(text) + "\r\n";
+}
+
 // The server's side of RESP2: cuts a stream of bytes into commands.
 class RespCommands {
  public:

@@ -23,7 +23,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
-constexpr const char* kPolicy = R"(domain: bench
+constexpr const char* kBenched = R"(domain: bench
 descriptors:
   - key: key
     rate_limit: {unit: day, requests_per_unit: 20, name: per_key}
@@ -39,7 +39,7 @@ std::string contents(const std::string& path) {
 class BenchRls : public ::testing::Test {
  protected:
   BenchRls() {
-    folder.write("bench.yaml", kPolicy);
+    folder.write("bench.yaml", kBenched);
     server = ::fork();
     if (server == 0) {
       (void)std::freopen((folder.path() + "/out").c_str(), "w", stdout);

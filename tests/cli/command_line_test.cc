@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr const char* kPolicy = R"(
+constexpr const char* kChecked = R"(
 inputs: [user]
 routes:
   api:
@@ -35,7 +35,7 @@ routes:
 )";
 
 struct CommandLine : ::testing::Test {
-  CommandLine() { folder.write("weir.yaml", kPolicy); }
+  CommandLine() { folder.write("weir.yaml", kChecked); }
   Outcome asked(std::vector<std::string> words, std::map<std::string, std::string> variables = {}) {
     return weir(std::move(words), {.folder = folder.path(), .variables = std::move(variables)});
   }

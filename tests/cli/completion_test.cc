@@ -20,10 +20,6 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-bool installed(const char* program) {
-  return run({"sh", "-c", std::string("command -v ") + program}).exit_code == 0;
-}
-
 struct Completion : ::testing::Test {
   Completion() { folder.write("policy.yaml", ""); }
 

@@ -16,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr const char* kPolicy = R"(
+constexpr const char* kDrawn = R"(
 store:
   url: redis://127.0.0.1:1
   deadline: 1s
@@ -57,7 +57,7 @@ class DrillPage : public ::testing::Test {
 };
 
 TEST_F(DrillPage, DrawsItsPicturesAndShowsTheFiguresOfTheJson) {
-  folder_.write("weir.yaml", kPolicy);
+  folder_.write("weir.yaml", kDrawn);
   folder_.write("short.yaml", R"(
 about: Away, and <i>back</i>.
 phases:

@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 
 // A deadline that a busy machine does not take for a slow store, and a breaker that is quick.
-constexpr const char* kPolicy = R"(
+constexpr const char* kDrilled = R"(
 store:
   url: redis://127.0.0.1:1
   deadline: 1s
@@ -35,7 +35,7 @@ routes:
 )";
 
 struct Drill : ::testing::Test {
-  Drill() { folder.write("weir.yaml", kPolicy); }
+  Drill() { folder.write("weir.yaml", kDrilled); }
   Outcome drill(std::vector<std::string> words) {
     words.insert(words.begin(), "drill");
     return weir(std::move(words), {.folder = folder.path()});
@@ -104,7 +104,7 @@ phases:
 }
 
 TEST_F(Drill, MeasuresHowSoonTheFailureIsNoticed) {
-  std::string policy = kPolicy;
+  std::string policy = kDrilled;
   policy.replace(policy.find("deadline: 1s"), 12, "deadline: 200ms");
   folder.write("quick.yaml", policy);
   folder.write("silent.yaml", R"(
@@ -178,7 +178,7 @@ phases:
 TEST_F(Drill, OnAStoreThatIsThereItTouchesNothingThatIsSomebodys) {
   testing::RedisServer redis;
   redis.execute({"SET", "weir:somebodys", "1"});
-  std::string policy = kPolicy;
+  std::string policy = kDrilled;
   policy.replace(policy.find("{of: 1, index: 0}"), 17, "{state: live-state}");
   folder.write("live.yaml", policy);
   folder.write("short.yaml", R"(

@@ -17,10 +17,6 @@ std::string text_of(const std::string& path) {
   return text.str();
 }
 
-bool installed(const char* program) {
-  return run({"sh", "-c", std::string("command -v ") + program}).exit_code == 0;
-}
-
 TEST(ManPage, NamesEveryVerbAndOption) {
   const std::string page = text_of(kPage);
   ASSERT_FALSE(page.empty());

@@ -92,6 +92,10 @@ Outcome run_on_terminal(std::vector<std::string> words, const Surroundings& surr
   return outcome;
 }
 
+bool installed(const char* program) {
+  return run({"sh", "-c", std::string("command -v ") + program}).exit_code == 0;
+}
+
 Outcome weir(std::vector<std::string> words, const Surroundings& surroundings) {
   words.insert(words.begin(), WEIR_PROGRAM);
   return run(std::move(words), surroundings);

@@ -24,6 +24,9 @@ Outcome run(std::vector<std::string> words, const Surroundings& surroundings = {
 // Runs it on a terminal of its own; what comes out of both streams is in `out`.
 Outcome run_on_terminal(std::vector<std::string> words, const Surroundings& surroundings = {});
 
+// Whether the shell finds a program of this name.
+bool installed(const char* program);
+
 // The program under test with these words.
 Outcome weir(std::vector<std::string> words, const Surroundings& surroundings = {});
 

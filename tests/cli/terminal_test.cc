@@ -9,12 +9,12 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr const char* kPolicy =
+constexpr const char* kShown =
     "routes:\n  api: {limits: [5 per minute], protects: nothing, ceiling: 5 per second}\n";
 
 TEST(Terminal, GetsColoursAndNothingElseDoes) {
   Folder folder;
-  folder.write("weir.yaml", kPolicy);
+  folder.write("weir.yaml", kShown);
   const std::vector<std::string> words = {WEIR_PROGRAM, "check", "weir.yaml", "api"};
   const auto on_terminal = [&](std::map<std::string, std::string> variables) {
     return run_on_terminal(words, {.folder = folder.path(), .variables = std::move(variables)}).out;

@@ -1,18 +1,13 @@
 #include "drill/proxy/fault_proxy.h"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <string>
 #include <string_view>
 #include <thread>
 
 #include "testing/fake_redis.h"
+#include "testing/ping_client.h"
 #include "testing/redis_server.h"
 
 namespace weir::drill {
@@ -21,56 +16,10 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 using testing::FakeRedis;
-
-constexpr int kPatienceMs = 10'000;
-constexpr std::string_view kPong = "+PONG\r\n";
-constexpr std::string_view kPing = "*1\r\n$4\r\nPING\r\n";
-
-// A client that says how its connection ended; after that, sockets say that they are closed.
-class Client {
- public:
-  explicit Client(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-      connect_error_ = errno;
-    }
-  }
-  ~Client() { ::close(socket_); }
-  Client(const Client&) = delete;
-  Client& operator=(const Client&) = delete;
-
-  bool connected() const { return connect_error_ == 0; }
-  int connect_error() const { return connect_error_; }
-  void ping() { say(kPing); }
-  void say(std::string_view text) { (void)::send(socket_, text.data(), text.size(), MSG_NOSIGNAL); }
-
-  // Reads until so many bytes are there or the connection ends: then `ended` says how.
-  std::string receive(std::size_t size, int patience_ms = kPatienceMs) {
-    std::string bytes;
-    while (bytes.size() < size) {
-      pollfd poll{socket_, POLLIN, 0};
-      if (::poll(&poll, 1, patience_ms) <= 0) break;
-      char chunk[4096];
-      const ssize_t got = ::recv(socket_, chunk, std::min(sizeof chunk, size - bytes.size()), 0);
-      if (got <= 0) {
-        if (ended.empty()) ended = got == 0 ? "closed" : errno == ECONNRESET ? "reset" : "error";
-        break;
-      }
-      bytes.append(chunk, static_cast<std::size_t>(got));
-    }
-    return bytes;
-  }
-  bool silent(int for_ms = 150) { return receive(1, for_ms).empty() && ended.empty(); }
-
-  std::string ended;
-
- private:
-  int socket_;
-  int connect_error_ = 0;
-};
+using testing::kPatienceMs;
+using testing::kPing;
+using testing::kPong;
+using testing::PingClient;
 
 class FaultProxyTest : public ::testing::Test {
  protected:
@@ -92,7 +41,7 @@ class FaultProxyTest : public ::testing::Test {
 };
 
 TEST_F(FaultProxyTest, PassesEverythingOnWhereItIsToldNothing) {
-  Client client(proxy_->port());
+  PingClient client(proxy_->port());
   for (int i = 0; i < 100; ++i) {
     client.ping();
     ASSERT_EQ(client.receive(kPong.size()), kPong);
@@ -114,7 +63,7 @@ TEST_F(FaultProxyTest, WhatItsReceiverHasNoRoomForComesLaterAndInOrder) {
   std::string large(12U << 20U, 'x');
   for (std::size_t i = 0; i < large.size(); i += 997) large[i] = static_cast<char>('a' + i % 26);
   ASSERT_EQ(redis.execute({"SET", "large", large}), "+OK\r\n");
-  Client client(proxy->port());
+  PingClient client(proxy->port());
   client.say("*2\r\n$3\r\nGET\r\n$5\r\nlarge\r\n");
   // Not read for a while.
   std::this_thread::sleep_for(100ms);
@@ -127,8 +76,8 @@ TEST_F(FaultProxyTest, OfSeveralLoopsEachDoesAsItIsTold) {
   const auto proxy =
       FaultProxy::start({.target = "127.0.0.1:" + std::to_string(server.port()), .loops = 3})
           .value();
-  std::vector<std::unique_ptr<Client>> clients;
-  for (int i = 0; i < 7; ++i) clients.push_back(std::make_unique<Client>(proxy->port()));
+  std::vector<std::unique_ptr<PingClient>> clients;
+  for (int i = 0; i < 7; ++i) clients.push_back(std::make_unique<PingClient>(proxy->port()));
   for (const auto& each : clients) {
     each->ping();
     EXPECT_EQ(each->receive(kPong.size()), kPong);
@@ -143,7 +92,7 @@ TEST_F(FaultProxyTest, OfSeveralLoopsEachDoesAsItIsTold) {
   proxy->set({});
 
   proxy->set(ProxyFaults::refuse());
-  EXPECT_EQ(Client(proxy->port()).connect_error(), ECONNREFUSED);
+  EXPECT_EQ(PingClient(proxy->port()).connect_error(), ECONNREFUSED);
   proxy->reset_connections();
   for (const auto& each : clients) {
     each->receive(1);
@@ -154,7 +103,7 @@ TEST_F(FaultProxyTest, OfSeveralLoopsEachDoesAsItIsTold) {
 
 TEST_F(FaultProxyTest, DelaysRepliesAndKeepsTheirOrder) {
   proxy_->set(ProxyFaults::slow(50ms, 30ms));
-  Client client(proxy_->port());
+  PingClient client(proxy_->port());
   const auto begun = Clock::now();
   for (int i = 0; i < 20; ++i) client.ping();
   std::string expected;
@@ -166,7 +115,7 @@ TEST_F(FaultProxyTest, DelaysRepliesAndKeepsTheirOrder) {
 
 TEST_F(FaultProxyTest, DelaysRequestsSoThatTheyRunLate) {
   proxy_->set({.request_delay = 100ms});
-  Client client(proxy_->port());
+  PingClient client(proxy_->port());
   const auto begun = Clock::now();
   client.ping();
   ASSERT_TRUE(runs(1));
@@ -175,11 +124,11 @@ TEST_F(FaultProxyTest, DelaysRequestsSoThatTheyRunLate) {
 }
 
 TEST_F(FaultProxyTest, RefusesConnectionsWhileItIsToldTo) {
-  Client stands(proxy_->port());
+  PingClient stands(proxy_->port());
   stands.ping();
   ASSERT_EQ(stands.receive(kPong.size()), kPong);
   proxy_->set(ProxyFaults::refuse());
-  Client refused(proxy_->port());
+  PingClient refused(proxy_->port());
   EXPECT_EQ(refused.connect_error(), ECONNREFUSED);
   stands.ping();
   EXPECT_EQ(stands.receive(kPong.size()), kPong) << "what stands stays";
@@ -187,19 +136,19 @@ TEST_F(FaultProxyTest, RefusesConnectionsWhileItIsToldTo) {
   EXPECT_EQ(stands.receive(1), "");
   EXPECT_EQ(stands.ended, "reset");
   proxy_->set({});
-  Client again(proxy_->port());
+  PingClient again(proxy_->port());
   ASSERT_TRUE(again.connected());
   again.ping();
   EXPECT_EQ(again.receive(kPong.size()), kPong);
 }
 
 TEST_F(FaultProxyTest, AHoleSwallowsRequestsAndNewConnectionsWithoutAWord) {
-  Client stands(proxy_->port());
+  PingClient stands(proxy_->port());
   stands.ping();
   ASSERT_EQ(stands.receive(kPong.size()), kPong);
   proxy_->set(ProxyFaults::blackhole());
   stands.ping();
-  Client fresh(proxy_->port());
+  PingClient fresh(proxy_->port());
   ASSERT_TRUE(fresh.connected());
   fresh.ping();
   EXPECT_TRUE(stands.silent());
@@ -209,13 +158,13 @@ TEST_F(FaultProxyTest, AHoleSwallowsRequestsAndNewConnectionsWithoutAWord) {
   proxy_->set({});
   stands.ping();
   EXPECT_TRUE(stands.silent());
-  Client after(proxy_->port());
+  PingClient after(proxy_->port());
   after.ping();
   EXPECT_EQ(after.receive(kPong.size()), kPong);
 }
 
 TEST_F(FaultProxyTest, DropsRepliesOfCommandsThatRan) {
-  Client client(proxy_->port());
+  PingClient client(proxy_->port());
   client.ping();
   ASSERT_EQ(client.receive(kPong.size()), kPong);
   proxy_->set(ProxyFaults::deaf());
@@ -236,7 +185,7 @@ TEST_F(FaultProxyTest, CutsBeforeInsideAndAfterAReply) {
   for (const Row& row : {Row{Cut::before_reply, ""}, Row{Cut::inside_reply, kPong.substr(0, 3)},
                          Row{Cut::after_reply, kPong}}) {
     proxy_->set({.cut = row.cut});
-    Client client(proxy_->port());
+    PingClient client(proxy_->port());
     client.ping();
     EXPECT_EQ(client.receive(kPong.size()), row.received);
     EXPECT_EQ(client.receive(1), "");
@@ -250,7 +199,7 @@ TEST_F(FaultProxyTest, CutsAsManyAsItIsToldTo) {
   proxy_->set({.cut = ProxyFaults::Cut::before_reply, .percent = 30});
   int cut = 0;
   for (int i = 0; i < 200; ++i) {
-    Client client(proxy_->port());
+    PingClient client(proxy_->port());
     client.ping();
     cut += client.receive(kPong.size()).empty() ? 1 : 0;
   }
@@ -260,7 +209,7 @@ TEST_F(FaultProxyTest, CutsAsManyAsItIsToldTo) {
 
 TEST_F(FaultProxyTest, SendsRepliesOneByteAtATime) {
   proxy_->set({.between_bytes = 10ms});
-  Client client(proxy_->port());
+  PingClient client(proxy_->port());
   const auto begun = Clock::now();
   client.ping();
   client.ping();
@@ -269,7 +218,7 @@ TEST_F(FaultProxyTest, SendsRepliesOneByteAtATime) {
 }
 
 TEST_F(FaultProxyTest, StallsAndThenFlushes) {
-  Client client(proxy_->port());
+  PingClient client(proxy_->port());
   client.ping();
   ASSERT_EQ(client.receive(kPong.size()), kPong);
   proxy_->set(ProxyFaults::stall());
@@ -305,13 +254,13 @@ TEST_F(FaultProxyTest, HoldsNoMoreThanItSays) {
 
 TEST_F(FaultProxyTest, LeavesWhatStandsWhereItIsWhenItsTargetMoves) {
   FakeRedis other;
-  Client before(proxy_->port());
+  PingClient before(proxy_->port());
   before.ping();
   ASSERT_EQ(before.receive(kPong.size()), kPong);
   ASSERT_TRUE(proxy_->retarget("127.0.0.1:" + std::to_string(other.port())).has_value());
   before.ping();
   ASSERT_EQ(before.receive(kPong.size()), kPong);
-  Client after(proxy_->port());
+  PingClient after(proxy_->port());
   after.ping();
   ASSERT_EQ(after.receive(kPong.size()), kPong);
   EXPECT_EQ(server_.commands("PING"), 2u);
@@ -321,7 +270,7 @@ TEST_F(FaultProxyTest, LeavesWhatStandsWhereItIsWhenItsTargetMoves) {
 TEST_F(FaultProxyTest, ResetsWhoeverComesWhileNobodyListensBehindIt) {
   const auto nowhere =
       FaultProxy::start({.target = "127.0.0.1:" + std::to_string(testing::free_port())}).value();
-  Client client(nowhere->port());
+  PingClient client(nowhere->port());
   EXPECT_EQ(client.receive(1), "");
   EXPECT_EQ(client.ended, "reset");
 }

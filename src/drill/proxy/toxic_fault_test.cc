@@ -1,78 +1,25 @@
 // What each toxic does to a connection, as its client sees it.
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <string>
 #include <string_view>
 #include <thread>
 
 #include "drill/proxy/fault_proxy.h"
 #include "testing/fake_redis.h"
+#include "testing/ping_client.h"
 
 namespace weir::drill {
 namespace {
 
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
+using testing::kPing;
+using testing::kPong;
+using testing::PingClient;
 using Kind = Toxic::Kind;
 using Stream = Toxic::Stream;
-
-constexpr int kPatienceMs = 10'000;
-constexpr std::string_view kPong = "+PONG\r\n";
-constexpr std::string_view kPing = "*1\r\n$4\r\nPING\r\n";
-
-class Client {
- public:
-  explicit Client(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    connected_ =
-        ::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-  }
-  ~Client() { ::close(socket_); }
-  Client(const Client&) = delete;
-  Client& operator=(const Client&) = delete;
-
-  bool connected() const { return connected_; }
-  void ping() { (void)::send(socket_, kPing.data(), kPing.size(), MSG_NOSIGNAL); }
-  void say_goodbye() { ::shutdown(socket_, SHUT_WR); }
-
-  // Reads until so many bytes are there or the connection ends: then `ended` says how.
-  std::string receive(std::size_t size, int patience_ms = kPatienceMs) {
-    std::string bytes;
-    while (bytes.size() < size) {
-      pollfd poll{socket_, POLLIN, 0};
-      if (::poll(&poll, 1, patience_ms) <= 0) break;
-      char chunk[4096];
-      const ssize_t got = ::recv(socket_, chunk, std::min(sizeof chunk, size - bytes.size()), 0);
-      if (got <= 0) {
-        if (ended.empty()) ended = got == 0 ? "closed" : errno == ECONNRESET ? "reset" : "error";
-        break;
-      }
-      bytes.append(chunk, static_cast<std::size_t>(got));
-    }
-    return bytes;
-  }
-  bool silent(int for_ms = 150) { return receive(1, for_ms).empty() && ended.empty(); }
-  bool answers() {
-    ping();
-    return receive(kPong.size()) == kPong;
-  }
-
-  std::string ended;
-
- private:
-  int socket_;
-  bool connected_ = false;
-};
 
 class ToxicTest : public ::testing::Test {
  protected:
@@ -95,7 +42,7 @@ class ToxicTest : public ::testing::Test {
 TEST_F(ToxicTest, LatencyAddsUpAndWhatItHoldsComesWhenItIsTakenAway) {
   proxy_->set_toxics(
       {toxic(Kind::latency, {60}), toxic(Kind::latency, {60, 20}, Stream::upstream)});
-  Client client(proxy_->port());
+  PingClient client(proxy_->port());
   auto begun = Clock::now();
   ASSERT_TRUE(client.answers());
   EXPECT_GE(Clock::now() - begun, 100ms);
@@ -112,7 +59,7 @@ TEST_F(ToxicTest, StrikesAsManyConnectionsAsItIsToldToAndEachForGood) {
   proxy_->set_toxics({half});
   int well = 0;
   for (int i = 0; i < 60; ++i) {
-    Client client(proxy_->port());
+    PingClient client(proxy_->port());
     client.ping();
     if (client.receive(kPong.size(), 50) != kPong) continue;
     ++well;
@@ -125,7 +72,7 @@ TEST_F(ToxicTest, StrikesAsManyConnectionsAsItIsToldToAndEachForGood) {
 TEST_F(ToxicTest, BandwidthHoldsOverManyReplies) {
   // 100 replies of 7 bytes at 1000 bytes a second.
   proxy_->set_toxics({toxic(Kind::bandwidth, {1})});
-  Client client(proxy_->port());
+  PingClient client(proxy_->port());
   const auto begun = Clock::now();
   for (int i = 0; i < 100; ++i) client.ping();
   EXPECT_EQ(client.receive(700), pongs(100));
@@ -134,7 +81,7 @@ TEST_F(ToxicTest, BandwidthHoldsOverManyReplies) {
 
 TEST_F(ToxicTest, SlowCloseTellsTheGoodbyeLate) {
   proxy_->set_toxics({toxic(Kind::slow_close, {200}, Stream::upstream)});
-  Client client(proxy_->port());
+  PingClient client(proxy_->port());
   ASSERT_TRUE(client.answers());
   const auto begun = Clock::now();
   client.say_goodbye();
@@ -145,7 +92,7 @@ TEST_F(ToxicTest, SlowCloseTellsTheGoodbyeLate) {
 
 TEST_F(ToxicTest, TimeoutLosesBytesAndThenClosesPolitely) {
   proxy_->set_toxics({toxic(Kind::timeout, {150})});
-  Client client(proxy_->port());
+  PingClient client(proxy_->port());
   const auto begun = Clock::now();
   client.ping();
   EXPECT_EQ(client.receive(1), "");
@@ -155,7 +102,7 @@ TEST_F(ToxicTest, TimeoutLosesBytesAndThenClosesPolitely) {
 }
 
 TEST_F(ToxicTest, TimeoutOfZeroIsSilentUntilItIsTakenAwayAndThenCloses) {
-  Client stands(proxy_->port());
+  PingClient stands(proxy_->port());
   ASSERT_TRUE(stands.answers());
   proxy_->set_toxics({toxic(Kind::timeout)});
   stands.ping();
@@ -166,24 +113,24 @@ TEST_F(ToxicTest, TimeoutOfZeroIsSilentUntilItIsTakenAwayAndThenCloses) {
 }
 
 TEST_F(ToxicTest, ResetPeerResetsWhatStandsAndWhatComes) {
-  Client stands(proxy_->port());
+  PingClient stands(proxy_->port());
   ASSERT_TRUE(stands.answers());
   proxy_->set_toxics({toxic(Kind::reset_peer, {100})});
-  Client fresh(proxy_->port());
+  PingClient fresh(proxy_->port());
   fresh.ping();
-  for (Client* each : {&stands, &fresh}) {
+  for (PingClient* each : {&stands, &fresh}) {
     EXPECT_EQ(each->receive(1), "");
     EXPECT_EQ(each->ended, "reset");
   }
   proxy_->set_toxics({toxic(Kind::reset_peer)});
-  Client at_once(proxy_->port());
+  PingClient at_once(proxy_->port());
   EXPECT_EQ(at_once.receive(1), "");
   EXPECT_EQ(at_once.ended, "reset");
 }
 
 TEST_F(ToxicTest, SlicerSendsPiecesApart) {
   proxy_->set_toxics({toxic(Kind::slicer, {4, 2, 20'000})});
-  Client client(proxy_->port());
+  PingClient client(proxy_->port());
   const auto begun = Clock::now();
   for (int i = 0; i < 6; ++i) client.ping();
   EXPECT_EQ(client.receive(42), pongs(6));
@@ -191,7 +138,7 @@ TEST_F(ToxicTest, SlicerSendsPiecesApart) {
 }
 
 TEST_F(ToxicTest, LimitDataPassesThatMuchAndCloses) {
-  Client stands(proxy_->port());
+  PingClient stands(proxy_->port());
   ASSERT_TRUE(stands.answers());
   proxy_->set_toxics({toxic(Kind::limit_data, {10})});
   ASSERT_TRUE(stands.answers()) << "what passed before does not count";
@@ -201,17 +148,17 @@ TEST_F(ToxicTest, LimitDataPassesThatMuchAndCloses) {
 }
 
 TEST_F(ToxicTest, RefuseClosesTheDoorAndLeavesWhatStands) {
-  Client stands(proxy_->port());
+  PingClient stands(proxy_->port());
   ASSERT_TRUE(stands.answers());
   proxy_->set_toxics({toxic(Kind::refuse)});
-  EXPECT_FALSE(Client(proxy_->port()).connected());
+  EXPECT_FALSE(PingClient(proxy_->port()).connected());
   EXPECT_TRUE(stands.answers());
   proxy_->set_toxics({});
-  EXPECT_TRUE(Client(proxy_->port()).answers());
+  EXPECT_TRUE(PingClient(proxy_->port()).answers());
 }
 
 TEST_F(ToxicTest, BlackholeDropAndStallAreSilent) {
-  Client stands(proxy_->port());
+  PingClient stands(proxy_->port());
   ASSERT_TRUE(stands.answers());
   proxy_->set_toxics({toxic(Kind::stall)});
   stands.ping();
@@ -223,7 +170,7 @@ TEST_F(ToxicTest, BlackholeDropAndStallAreSilent) {
   EXPECT_TRUE(stands.silent());
   EXPECT_EQ(server_.commands("PING"), 3u);
   proxy_->set_toxics({toxic(Kind::blackhole)});
-  Client fresh(proxy_->port());
+  PingClient fresh(proxy_->port());
   ASSERT_TRUE(fresh.connected());
   fresh.ping();
   EXPECT_TRUE(fresh.silent());
@@ -232,7 +179,7 @@ TEST_F(ToxicTest, BlackholeDropAndStallAreSilent) {
 
 TEST_F(ToxicTest, DripAndTruncate) {
   proxy_->set_toxics({toxic(Kind::drip, {20})});
-  Client client(proxy_->port());
+  PingClient client(proxy_->port());
   const auto begun = Clock::now();
   ASSERT_TRUE(client.answers());
   EXPECT_GE(Clock::now() - begun, 6 * 20ms);

@@ -7,7 +7,7 @@
 namespace weir::drill {
 namespace {
 
-constexpr const char* kPolicy = R"(
+constexpr const char* kPlaced = R"(
 store: {url: 'redis://127.0.0.1:1', workers: {of: 1, index: 0}}
 inputs: [user]
 routes:
@@ -22,7 +22,7 @@ routes:
 )";
 
 TEST(Placement, OfALoneServerEveryCounterIsStruck) {
-  const Policy policy = Policy::parse(kPolicy).value();
+  const Policy policy = Policy::parse(kPlaced).value();
   const Placement placement(policy.model(), 1);
   for (std::uint32_t client = 0; client < 50; ++client) {
     EXPECT_TRUE(placement.is_struck(policy.model().routes[0], client));
@@ -30,7 +30,7 @@ TEST(Placement, OfALoneServerEveryCounterIsStruck) {
 }
 
 TEST(Placement, OfThreeMastersTheFirstHasAThirdOfTheCounters) {
-  const Policy policy = Policy::parse(kPolicy).value();
+  const Policy policy = Policy::parse(kPlaced).value();
   const Placement placement(policy.model(), 3);
   const policy::Route& route = policy.model().routes[0];
   constexpr std::uint32_t kClients = 3'000;
@@ -51,7 +51,7 @@ TEST(Placement, OfThreeMastersTheFirstHasAThirdOfTheCounters) {
 }
 
 TEST(Placement, ACounterForAllIsOnOneMaster) {
-  const Policy policy = Policy::parse(kPolicy).value();
+  const Policy policy = Policy::parse(kPlaced).value();
   const Placement placement(policy.model(), 3);
   const policy::Route& all = policy.model().routes[1];
   for (std::uint32_t client = 1; client < 50; ++client) {

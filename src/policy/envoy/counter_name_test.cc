@@ -10,13 +10,14 @@
 namespace weir::policy {
 namespace {
 
-struct Entry {
+struct NamedEntry {
   std::string_view key;
   std::string_view value;
 };
 
 std::string name_of(std::string_view prefix, std::string_view domain,
-                    const std::vector<Entry>& entries, const DescriptorLimit* limit = nullptr) {
+                    const std::vector<NamedEntry>& entries,
+                    const DescriptorLimit* limit = nullptr) {
   std::string out(counter_name_size(prefix, domain, entries, limit), '?');
   write_counter_name(prefix, domain, entries, limit, out.data());
   return out;
@@ -49,7 +50,7 @@ descriptors:
                                 "d.yaml");
   ASSERT_TRUE(loaded.model);
   const Domain& domain = loaded.model->domains.front();
-  const std::vector<Entry> entries = {{"files", "files/a.txt"}, {"user", "ada"}};
+  const std::vector<NamedEntry> entries = {{"files", "files/a.txt"}, {"user", "ada"}};
   EXPECT_EQ(name_of("", "d", entries, domain.find(entries)), "d_files_files/*_user_ada_");
 }
 

@@ -22,7 +22,7 @@ struct Parsed {
   int status = 0;
 };
 
-std::string get(const std::string& fields) {
+std::string get_with(const std::string& fields) {
   return "GET /a?b=c HTTP/1.1\r\nHost: weir\r\n" + fields + "\r\n";
 }
 std::string post(const std::string& fields, const std::string& body) {
@@ -80,7 +80,7 @@ TEST(RequestParser, ForgetsTheRequestBefore) {
             State::done);
   EXPECT_FALSE(parser.request().keep_alive);
   parser.reset();
-  const std::string next = get("");
+  const std::string next = get_with("");
   ASSERT_EQ(parser.parse(next), State::done);
   EXPECT_EQ(parser.request().method, "GET");
   EXPECT_EQ(parser.request().path(), "/a");
@@ -96,9 +96,9 @@ TEST(RequestParser, KeepsConnectionsAsVersionAndFieldSay) {
     EXPECT_EQ(parsed.state, State::done) << bytes;
     return parsed.state == State::done && parsed.parser.request().keep_alive;
   };
-  EXPECT_TRUE(kept(get("")));
-  EXPECT_FALSE(kept(get("Connection: close\r\n")));
-  EXPECT_FALSE(kept(get("Connection: x, Close\r\n")));
+  EXPECT_TRUE(kept(get_with("")));
+  EXPECT_FALSE(kept(get_with("Connection: close\r\n")));
+  EXPECT_FALSE(kept(get_with("Connection: x, Close\r\n")));
   EXPECT_FALSE(kept("GET / HTTP/1.0\r\n\r\n"));
   EXPECT_TRUE(kept("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"));
 }
@@ -146,12 +146,12 @@ TEST(RequestParser, NeverLetsTwoReadersSeeTwoRequests) {
            {"GET / HTTP/1.1\r\n Host: a\r\n\r\n", 400},
            {"GET / HTTP/1.1\nHost: a\n\n", 400},
            {"GET / HTTP/1.1\r\nHost: a\n\r\n\r\n", 400},
-           {get("X-A: b\rc\r\n"), 400},
-           {get(std::string("X-A: b\0c\r\n", 10)), 400},
-           {get("X-A: \x1b[2J\r\n"), 400},
-           {get("X(A: b\r\n"), 400},
-           {get(": b\r\n"), 400},
-           {get("no colon\r\n"), 400},
+           {get_with("X-A: b\rc\r\n"), 400},
+           {get_with(std::string("X-A: b\0c\r\n", 10)), 400},
+           {get_with("X-A: \x1b[2J\r\n"), 400},
+           {get_with("X(A: b\r\n"), 400},
+           {get_with(": b\r\n"), 400},
+           {get_with("no colon\r\n"), 400},
            {"GET  / HTTP/1.1\r\nHost: a\r\n\r\n", 400},
            {"GET /a b HTTP/1.1\r\nHost: a\r\n\r\n", 400},
            {"GET /\x01 HTTP/1.1\r\nHost: a\r\n\r\n", 400},
@@ -172,7 +172,7 @@ TEST(RequestParser, NeverLetsTwoReadersSeeTwoRequests) {
            {post(chunked, "11111111111111111\r\nx"), 400},
            {post(chunked, "1\nx\n0\n\n\r\n"), 400},
            {post(chunked, "0\r\nbad trailer\r\n\r\n"), 400},
-           {get("Expect: 100-continues\r\n"), 417},
+           {get_with("Expect: 100-continues\r\n"), 417},
        }) {
     const Parsed parsed(row.bytes);
     EXPECT_EQ(parsed.state, State::failed) << row.bytes;
@@ -195,12 +195,12 @@ TEST(RequestParser, HoldsEveryBoundToTheByte) {
   EXPECT_EQ(status(target(300)), 431);
   EXPECT_EQ(status("GET /" + std::string(300, 'a')), 431);
 
-  EXPECT_EQ(status(get("A: 1\r\nB: 2\r\nC: 3\r\n")), 0);
-  EXPECT_EQ(status(get("A: 1\r\nB: 2\r\nC: 3\r\nD: 4\r\n")), 431);
+  EXPECT_EQ(status(get_with("A: 1\r\nB: 2\r\nC: 3\r\n")), 0);
+  EXPECT_EQ(status(get_with("A: 1\r\nB: 2\r\nC: 3\r\nD: 4\r\n")), 431);
 
-  const std::size_t rest = get("A: \r\n").size();
-  EXPECT_EQ(status(get("A: " + std::string(200 - rest, 'x') + "\r\n")), 0);
-  EXPECT_EQ(status(get("A: " + std::string(201 - rest, 'x') + "\r\n")), 431);
+  const std::size_t rest = get_with("A: \r\n").size();
+  EXPECT_EQ(status(get_with("A: " + std::string(200 - rest, 'x') + "\r\n")), 0);
+  EXPECT_EQ(status(get_with("A: " + std::string(201 - rest, 'x') + "\r\n")), 431);
 
   EXPECT_EQ(status(post("Content-Length: 10\r\n", "0123456789")), 0);
   EXPECT_EQ(status(post("Content-Length: 11\r\n", "")), 413);
@@ -256,7 +256,7 @@ TEST(RequestParser, HoldsTheHeaderBoundAlsoInPieces) {
 }
 
 TEST(RequestParser, TakesAnyByteInAFieldThatHttpAllows) {
-  const std::string bytes = get("X-A: caf\xc3\xa9 \xff\tend\r\n");
+  const std::string bytes = get_with("X-A: caf\xc3\xa9 \xff\tend\r\n");
   const Parsed parsed(bytes);
   ASSERT_EQ(parsed.state, State::done);
   EXPECT_EQ(parsed.parser.request().field("X-A"), "caf\xc3\xa9 \xff\tend");

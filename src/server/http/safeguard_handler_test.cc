@@ -48,8 +48,8 @@ struct Answer final : Exchange {
   std::string lines;
 };
 
-struct Rig {
-  Rig() : guard(Guard::open(Policy::parse(kPolicy).value(), {.clock = &clock}).value()) {}
+struct SafeguardRig {
+  SafeguardRig() : guard(Guard::open(Policy::parse(kPolicy).value(), {.clock = &clock}).value()) {}
   Answer ask(std::string_view method, std::string_view path, std::string_view body = "") {
     Answer answer;
     handler.handle({.method = method, .target = path, .fields = {}, .body = body}, answer);
@@ -69,7 +69,7 @@ struct Rig {
 };
 
 TEST(SafeguardHandler, OpensABreakerByWhatIsReported) {
-  Rig rig;
+  SafeguardRig rig;
   EXPECT_EQ(rig.report(rig.permit(), "failure").text, "{\"state\":\"closed\"}\n");
   EXPECT_EQ(rig.report(rig.permit(), "failure").text, "{\"state\":\"open\"}\n");
   const Answer no = rig.post("/v1/breaker/payments/admit");
@@ -84,7 +84,7 @@ TEST(SafeguardHandler, OpensABreakerByWhatIsReported) {
 }
 
 TEST(SafeguardHandler, OpensAtOnceWhereTheDependencySaysSo) {
-  Rig rig;
+  SafeguardRig rig;
   const std::string permit = rig.permit();
   EXPECT_EQ(rig.post("/v1/breaker/payments/report",
                      R"({"permit":")" + permit + R"(","outcome":"failure","open_for_ms":9000})")
@@ -95,7 +95,7 @@ TEST(SafeguardHandler, OpensAtOnceWhereTheDependencySaysSo) {
 }
 
 TEST(SafeguardHandler, ShowsABreakersState) {
-  Rig rig;
+  SafeguardRig rig;
   const Answer answer = rig.ask("GET", "/v1/breaker/payments");
   EXPECT_EQ(answer.status, 200);
   EXPECT_EQ(answer.text.rfind(
@@ -106,7 +106,7 @@ TEST(SafeguardHandler, ShowsABreakersState) {
 }
 
 TEST(SafeguardHandler, RefusesWhatIsNoPermit) {
-  Rig rig;
+  SafeguardRig rig;
   EXPECT_EQ(rig.report("1-2-3-4-5-6-7", "ok").status, 404);
   EXPECT_EQ(rig.report("", "ok").status, 404);
   EXPECT_EQ(rig.report(rig.permit(), "fine").text,
@@ -114,7 +114,7 @@ TEST(SafeguardHandler, RefusesWhatIsNoPermit) {
 }
 
 TEST(SafeguardHandler, SaysWhatIsWrongWithABody) {
-  Rig rig;
+  SafeguardRig rig;
   const std::string report = "/v1/breaker/payments/report";
   EXPECT_EQ(rig.post(report, "").text, "permit, outcome is missing");
   EXPECT_EQ(rig.post(report, "{").status, 400);
@@ -130,7 +130,7 @@ TEST(SafeguardHandler, SaysWhatIsWrongWithABody) {
 }
 
 TEST(SafeguardHandler, KnowsNoNameThatThePolicyDoesNot) {
-  Rig rig;
+  SafeguardRig rig;
   EXPECT_EQ(rig.post("/v1/breaker/nobody/admit").status, 404);
   EXPECT_EQ(rig.post("/v1/breaker//admit").status, 404);
   EXPECT_EQ(rig.post("/v1/breaker/payments/close").status, 404);
@@ -140,7 +140,7 @@ TEST(SafeguardHandler, KnowsNoNameThatThePolicyDoesNot) {
 }
 
 TEST(SafeguardHandler, GivesLeasesUpToTheLimitOfEachKey) {
-  Rig rig;
+  SafeguardRig rig;
   const std::string ada = R"({"descriptors":{"account":"ada"}})";
   const Answer first = rig.post("/v1/lease/reports/acquire", ada);
   EXPECT_EQ(first.status, 200);
@@ -156,7 +156,7 @@ TEST(SafeguardHandler, GivesLeasesUpToTheLimitOfEachKey) {
 }
 
 TEST(SafeguardHandler, RenewsAndReleasesWhatStandsAndNothingElse) {
-  Rig rig;
+  SafeguardRig rig;
   const std::string body = R"({"descriptors":{"account":"ada"},"id":"0123456789abcdef"})";
   EXPECT_EQ(rig.post("/v1/lease/reports/acquire", body).status, 200);
   const Answer again = rig.post("/v1/lease/reports/acquire", body);
@@ -174,7 +174,7 @@ TEST(SafeguardHandler, RenewsAndReleasesWhatStandsAndNothingElse) {
 TEST(SafeguardHandler, LookingAtABreakerChangesNothing) {
   // A monitor that polled moved it to half-open, where nobody called; the round ran out, and the
   // wait doubled with each.
-  Rig rig;
+  SafeguardRig rig;
   for (int i = 0; i < 2; ++i) rig.report(rig.permit(), "failure");
   rig.clock.advance(1h);
   for (int i = 0; i < 3; ++i) {
@@ -188,7 +188,7 @@ TEST(SafeguardHandler, LookingAtABreakerChangesNothing) {
 }
 
 TEST(SafeguardHandler, SaysWhatItWouldOtherwiseHaveCut) {
-  Rig rig;
+  SafeguardRig rig;
   const auto told = [&](const std::string& more) {
     return rig.post("/v1/breaker/payments/report",
                     R"({"permit":")" + rig.permit() + R"(","outcome":"failure",)" + more + "}");
@@ -201,7 +201,7 @@ TEST(SafeguardHandler, SaysWhatItWouldOtherwiseHaveCut) {
 }
 
 TEST(SafeguardHandler, FindsANameThatIsEscaped) {
-  Rig rig;
+  SafeguardRig rig;
   EXPECT_EQ(rig.ask("GET", "/v1/breaker/%70ayments").status, 200);
   EXPECT_EQ(rig.ask("GET", "/v1/breaker/payments%").status, 404);
   EXPECT_EQ(rig.ask("GET", "/v1/breaker/payments%2Fadmit").status, 404) << "no part of a path";
@@ -209,7 +209,7 @@ TEST(SafeguardHandler, FindsANameThatIsEscaped) {
 }
 
 TEST(SafeguardHandler, AValueThatALimitDoesNotCountByIsNamed) {
-  Rig rig;
+  SafeguardRig rig;
   const Answer answer =
       rig.post("/v1/lease/reports/acquire", R"({"descriptors":{"acount":"ada"}})");
   EXPECT_EQ(answer.status, 400);
@@ -218,7 +218,7 @@ TEST(SafeguardHandler, AValueThatALimitDoesNotCountByIsNamed) {
 }
 
 TEST(SafeguardHandler, ALatePermitAndAnAlteredOneAreTwoThings) {
-  Rig rig;
+  SafeguardRig rig;
   for (int i = 0; i < 2; ++i) rig.report(rig.permit(), "failure");
   rig.clock.advance(1500ms);
   const std::string probe = rig.permit();
@@ -229,7 +229,7 @@ TEST(SafeguardHandler, ALatePermitAndAnAlteredOneAreTwoThings) {
 }
 
 TEST(SafeguardHandler, TellsWhatNeverFitsFromWhatIsFull) {
-  Rig rig;
+  SafeguardRig rig;
   EXPECT_EQ(rig.post("/v1/lease/reports/acquire", R"({"weight":3})").status, 400);
   const Answer nothing = rig.post("/v1/lease/reports/acquire", R"({"weight":0})");
   EXPECT_EQ(nothing.status, 400);

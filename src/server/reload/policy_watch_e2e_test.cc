@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-constexpr auto kPatience = 30s;
+constexpr auto kLongest = 30s;
 
 enum class By { events, polling };
 
@@ -58,7 +58,7 @@ class Watched : public ::testing::TestWithParam<By> {
   // Until a change was told after which the file held `text`.
   bool told(const std::string& text) {
     std::unique_lock lock(mutex_);
-    return moved_.wait_for(lock, kPatience, [&] { return held_ == text; });
+    return moved_.wait_for(lock, kLongest, [&] { return held_ == text; });
   }
   int changes() {
     std::lock_guard lock(mutex_);

@@ -13,12 +13,12 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-const std::string kPolicy =
+const std::string kDrained =
     "routes:\n  r:\n    limits: [1000000000 per second]\n    protects: nothing\n";
 const std::string kBody = R"({"route":"r"})";
 
 TEST(Drain, ReadinessFallsFirst) {
-  ServedProcess weir(kPolicy, [](ServeOptions& options) { options.drain_delay = 60s; });
+  ServedProcess weir(kDrained, [](ServeOptions& options) { options.drain_delay = 60s; });
   TestClient kept(weir.http());
   ASSERT_TRUE(kept.ask("POST", "/v1/check", kBody));
   weir.signal(SIGTERM);
@@ -33,7 +33,7 @@ TEST(Drain, ReadinessFallsFirst) {
 }
 
 TEST(Drain, EveryRequestThatWasSentIsAnswered) {
-  ServedProcess weir(kPolicy);
+  ServedProcess weir(kDrained);
   std::atomic<bool> stopping{false};
   std::atomic<int> answered{0}, cut{0};
   std::vector<std::thread> callers;
@@ -68,7 +68,7 @@ TEST(Drain, EveryRequestThatWasSentIsAnswered) {
 }
 
 TEST(Drain, ARequestThatIsHalfSentIsAnswered) {
-  ServedProcess weir(kPolicy);
+  ServedProcess weir(kDrained);
   TestClient client(weir.http());
   client.send("POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Length: 13\r\n\r\n{\"rou");
   weir.signal(SIGINT);
@@ -82,7 +82,7 @@ TEST(Drain, ARequestThatIsHalfSentIsAnswered) {
 }
 
 TEST(Drain, GraceEndsForClientsThatNeverFinish) {
-  ServedProcess weir(kPolicy, [](ServeOptions& options) { options.drain_grace = 200ms; });
+  ServedProcess weir(kDrained, [](ServeOptions& options) { options.drain_grace = 200ms; });
   TestClient client(weir.http());
   client.send("POST /v1/check HTTP/1.1\r\n");
   weir.signal(SIGINT);
@@ -91,7 +91,7 @@ TEST(Drain, GraceEndsForClientsThatNeverFinish) {
 }
 
 TEST(Drain, ClosesQuietConnectionsSoon) {
-  ServedProcess weir(kPolicy, [](ServeOptions& options) { options.drain_grace = 60s; });
+  ServedProcess weir(kDrained, [](ServeOptions& options) { options.drain_grace = 60s; });
   TestClient client(weir.http());
   ASSERT_TRUE(client.ask("POST", "/v1/check", kBody));
   weir.signal(SIGINT);

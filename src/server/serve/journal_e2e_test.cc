@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::string kPolicy =
+const std::string kJournaled =
     "journal: {folder: JOURNAL, within: 10ms}\n"
     "inputs: [account]\n"
     "routes:\n"
@@ -22,24 +22,24 @@ const std::string kPolicy =
     "    limits: [{requests: 100, per: day, by: [account], meter: true}]\n"
     "    protects: revenue\n"
     "    overspend: {cap: 10}\n";
-const std::string kBody = R"({"route":"export","descriptors":{"account":"acme"}})";
+const std::string kExport = R"({"route":"export","descriptors":{"account":"acme"}})";
 
 // The loss was a line in the log, and the server had ended well.
 TEST(ServedJournal, EndsBadlyWhereUsageThatWasServedIsLost) {
   std::string journal;
-  ServedProcess weir(kPolicy, [&](ServeOptions& options) {
+  ServedProcess weir(kJournaled, [&](ServeOptions& options) {
     journal = options.policy_path + ".journal";
     options.journal_folder = journal;
     options.drain_delay = Nanos::zero();
   });
   ASSERT_TRUE(weir.ready()) << weir.err();
-  ASSERT_EQ(weir.http("POST", "/v1/check", kBody).status, 200);
+  ASSERT_EQ(weir.http("POST", "/v1/check", kExport).status, 200);
   ASSERT_TRUE(
       ServedProcess::within([&] { return std::filesystem::exists(journal + "/journal.db-mark"); }));
   // Nothing can be written there any more.
   std::filesystem::rename(journal, journal + ".away");
   for (int i = 0; i < 3; ++i)
-    ASSERT_EQ(weir.http("POST", "/v1/check", kBody).status, 200) << "the store counts them";
+    ASSERT_EQ(weir.http("POST", "/v1/check", kExport).status, 200) << "the store counts them";
   weir.signal(SIGTERM);
   EXPECT_EQ(weir.wait(), 3);
   EXPECT_THAT(weir.err(), HasSubstr("usage events of served calls were never recorded"));
@@ -51,17 +51,17 @@ void keep_journal(ServeOptions& options) {
 }
 
 TEST(ServedJournal, AnswersARepeatedRequestAsItDidAndChargesItOnce) {
-  ServedProcess weir(kPolicy, keep_journal);
+  ServedProcess weir(kJournaled, keep_journal);
   ASSERT_TRUE(weir.ready()) << weir.err();
   const auto ask = [&](const std::string& body, const std::string& key) {
     return weir.http("POST", "/v1/check", body, "Idempotency-Key: " + key + "\r\n");
   };
-  const auto first = ask(kBody, "a1");
+  const auto first = ask(kExport, "a1");
   EXPECT_EQ(first.status, 200);
   EXPECT_EQ(first.body.find("replayed"), std::string::npos);
   EXPECT_THAT(first.body, HasSubstr("\"remaining\":99"));
   for (int i = 0; i < 3; ++i) {
-    const auto again = ask(kBody, "a1");
+    const auto again = ask(kExport, "a1");
     EXPECT_EQ(again.status, 200);
     EXPECT_THAT(again.body, HasSubstr("\"replayed\":true"));
   }
@@ -69,9 +69,9 @@ TEST(ServedJournal, AnswersARepeatedRequestAsItDidAndChargesItOnce) {
   EXPECT_EQ(other.status, 409);
   EXPECT_TRUE(other.has("Content-Type: application/problem+json"));
   EXPECT_THAT(other.body, HasSubstr("nothing was charged"));
-  EXPECT_THAT(ask(kBody, "a2").body, HasSubstr("\"remaining\":98"));
-  EXPECT_EQ(ask(kBody, "").status, 400);
-  EXPECT_EQ(ask(kBody, std::string(256, 'k')).status, 400);
+  EXPECT_THAT(ask(kExport, "a2").body, HasSubstr("\"remaining\":98"));
+  EXPECT_EQ(ask(kExport, "").status, 400);
+  EXPECT_EQ(ask(kExport, std::string(256, 'k')).status, 400);
 }
 
 std::string member(const std::string& json, const std::string& name) {
@@ -82,7 +82,7 @@ std::string member(const std::string& json, const std::string& name) {
 }
 
 TEST(ServedJournal, ReservesAndSettles) {
-  ServedProcess weir(kPolicy, keep_journal);
+  ServedProcess weir(kJournaled, keep_journal);
   ASSERT_TRUE(weir.ready()) << weir.err();
   const std::string ask =
       R"({"route":"export","descriptors":{"account":"acme"},"estimate":40,"expire_ms":60000)";
@@ -109,7 +109,7 @@ TEST(ServedJournal, ReservesAndSettles) {
             "{\"reserved\":40,\"units\":25,\"overdraft\":0,\"repeated\":true}\n");
   EXPECT_EQ(settle("26").status, 409);
   EXPECT_EQ(weir.http("POST", "/v1/settle", R"({"reservation":"x","units":1})").status, 404);
-  EXPECT_THAT(weir.http("POST", "/v1/check", kBody).body, HasSubstr("\"remaining\":74"));
+  EXPECT_THAT(weir.http("POST", "/v1/check", kExport).body, HasSubstr("\"remaining\":74"));
   EXPECT_EQ(weir.http("GET", "/v1/settle").status, 405);
 }
 
@@ -118,7 +118,7 @@ TEST(ServedJournal, BillsWhatItAcknowledgedHoweverOftenItIsKilled) {
   const std::string folder = ::testing::TempDir() + "/weir_killed_" + std::to_string(::getpid());
   std::filesystem::create_directories(folder);
   std::uint64_t acknowledged = 0;
-  std::string policy = kPolicy;
+  std::string policy = kJournaled;
   policy.replace(policy.find("requests: 100"), 13, "requests: 1000000");
   const auto life = [&](int round) {
     ServedProcess weir(policy, [&](ServeOptions& options) {
@@ -175,12 +175,12 @@ TEST(ServedJournal, BillsWhatItAcknowledgedHoweverOftenItIsKilled) {
 }
 
 TEST(ServedJournal, EndsWellWhereAllOfItIsRecorded) {
-  ServedProcess weir(kPolicy, [](ServeOptions& options) {
+  ServedProcess weir(kJournaled, [](ServeOptions& options) {
     options.journal_folder = options.policy_path + ".journal";
     options.drain_delay = Nanos::zero();
   });
   ASSERT_TRUE(weir.ready()) << weir.err();
-  for (int i = 0; i < 3; ++i) ASSERT_EQ(weir.http("POST", "/v1/check", kBody).status, 200);
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(weir.http("POST", "/v1/check", kExport).status, 200);
   weir.signal(SIGTERM);
   EXPECT_EQ(weir.wait(), 0);
   EXPECT_EQ(weir.err().find("never recorded"), std::string::npos);

@@ -11,7 +11,7 @@
 namespace weir::server {
 namespace {
 
-constexpr const char* kPolicy =
+constexpr const char* kMeasured =
     "inputs: [user]\n"
     "routes:\n"
     "  login: {limits: [5 per minute by user], protects: security}\n"
@@ -39,7 +39,7 @@ double sum_of(const std::string& text, const std::string& start) {
 
 // Totals that counted what had not happened, or missed what had, hid an outage for hours.
 TEST(ServedMetrics, AddUpToWhatWasAnsweredAcrossAReload) {
-  ServedProcess weir(kPolicy);
+  ServedProcess weir(kMeasured);
   int answers = 0;
   std::map<int, int> by_status;
   const auto ask = [&](const std::string& body) {
@@ -80,7 +80,7 @@ TEST(ServedMetrics, ArePassedByPromtool) {
   if (std::system("command -v promtool >/dev/null 2>&1") != 0) {
     GTEST_SKIP() << "promtool is not installed (Debian package prometheus)";
   }
-  ServedProcess weir(kPolicy);
+  ServedProcess weir(kMeasured);
   weir.http("POST", "/v1/check", check("login", "{\"user\":\"ada\"}"));
   const std::string text = weir.admin("GET", "/metrics").body;
   std::FILE* promtool = popen("promtool check metrics >&2", "w");
@@ -90,7 +90,7 @@ TEST(ServedMetrics, ArePassedByPromtool) {
 }
 
 TEST(ServedMetrics, StandInTheReference) {
-  ServedProcess weir(kPolicy);
+  ServedProcess weir(kMeasured);
   const std::string text = weir.admin("GET", "/metrics").body;
   std::ostringstream page;
   page << std::ifstream(WEIR_SOURCE_DIR "/docs/reference/metrics.md").rdbuf();

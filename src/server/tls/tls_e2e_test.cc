@@ -23,9 +23,9 @@ using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
 // Sends back what it is sent, through a buffer of odd size, with write_some first and write after.
-class Echo final : public Connection, public StreamOwner {
+class OddEcho final : public Connection, public StreamOwner {
  public:
-  Echo(Lane& lane, std::unique_ptr<Stream> stream) : lane_(lane), stream_(std::move(stream)) {
+  OddEcho(Lane& lane, std::unique_ptr<Stream> stream) : lane_(lane), stream_(std::move(stream)) {
     stream_->set_owner(*this);
     stream_->read(buffer_);
   }
@@ -50,17 +50,17 @@ class Echo final : public Connection, public StreamOwner {
   std::array<char, 5003> buffer_{};
 };
 
-class EchoDoor final : public Door {
+class OddEchoDoor final : public Door {
  public:
   void open(Lane& lane, std::unique_ptr<Stream> stream) override {
-    lane.adopt(std::make_unique<Echo>(lane, std::move(stream)));
+    lane.adopt(std::make_unique<OddEcho>(lane, std::move(stream)));
   }
 };
 
 // A blocking OpenSSL client that waits at most 20 s for anything.
-class Client {
+class TlsClient {
  public:
-  explicit Client(std::uint16_t port) : context_(SSL_CTX_new(TLS_client_method())) {
+  explicit TlsClient(std::uint16_t port) : context_(SSL_CTX_new(TLS_client_method())) {
     sockaddr_in at{};
     at.sin_family = AF_INET;
     at.sin_port = htons(port);
@@ -72,9 +72,9 @@ class Client {
     ::setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     connected_ = ::connect(fd_, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0;
   }
-  Client(const Client&) = delete;
-  Client& operator=(const Client&) = delete;
-  ~Client() {
+  TlsClient(const TlsClient&) = delete;
+  TlsClient& operator=(const TlsClient&) = delete;
+  ~TlsClient() {
     SSL_free(ssl_);
     SSL_CTX_free(context_);
     ::close(fd_);
@@ -156,7 +156,7 @@ class Tls : public ::testing::Test {
     auto sockets = listen_on(*parse_address("127.0.0.1:0"), 1);
     ASSERT_TRUE(sockets) << sockets.error().message;
     port = sockets->address.port;
-    lane.listen(std::move(sockets->sockets[0]), std::make_unique<EchoDoor>(), *transport);
+    lane.listen(std::move(sockets->sockets[0]), std::make_unique<OddEchoDoor>(), *transport);
     lane.start();
   }
 
@@ -171,7 +171,7 @@ class Tls : public ::testing::Test {
 
 TEST_F(Tls, CarriesBytesBothWays) {
   serve();
-  Client client(port);
+  TlsClient client(port);
   ASSERT_TRUE(client.connect(root));
   for (const std::size_t size : {1U, 5003U, 100'000U}) {
     const std::string sent(size, static_cast<char>('a' + size % 26));
@@ -187,11 +187,11 @@ TEST_F(Tls, CarriesBytesBothWays) {
 
 TEST_F(Tls, SpeaksTls12AndNothingOlder) {
   serve();
-  Client client(port);
+  TlsClient client(port);
   SSL_CTX_set_max_proto_version(client.context(), TLS1_2_VERSION);
   ASSERT_TRUE(client.connect(root));
   EXPECT_TRUE(client.usable());
-  Client old(port);
+  TlsClient old(port);
   SSL_CTX_set_max_proto_version(old.context(), TLS1_1_VERSION);
   SSL_CTX_set_security_level(old.context(), 0);
   EXPECT_FALSE(old.connect(root));
@@ -200,13 +200,13 @@ TEST_F(Tls, SpeaksTls12AndNothingOlder) {
 TEST_F(Tls, AgreesOnAProtocolOrTurnsAway) {
   options.alpn = {"h2"};
   serve();
-  Client both(port);
+  TlsClient both(port);
   ASSERT_TRUE(both.connect(root, nullptr, "\x08http/1.1\x02h2"));
   EXPECT_EQ(both.alpn(), "h2");
-  Client none(port);
+  TlsClient none(port);
   ASSERT_TRUE(none.connect(root));
   EXPECT_TRUE(none.usable());
-  Client other(port);
+  TlsClient other(port);
   EXPECT_FALSE(other.connect(root, nullptr, "\x08http/1.1"));
 }
 
@@ -216,13 +216,13 @@ TEST_F(Tls, AsksForAClientCertificateWhereTheyAreWanted) {
   clients.write(options.client_ca_file, folder / "clients.key");
   serve();
   const testing::TestCertificate good("good", &clients);
-  Client welcome(port);
+  TlsClient welcome(port);
   ASSERT_TRUE(welcome.connect(root, &good));
   EXPECT_TRUE(welcome.usable());
   const testing::TestCertificate stranger("stranger");
   for (const testing::TestCertificate* shown :
        {static_cast<const testing::TestCertificate*>(nullptr), &stranger}) {
-    Client client(port);
+    TlsClient client(port);
     EXPECT_FALSE(client.connect(root, shown) && client.usable());
   }
 }
@@ -230,29 +230,29 @@ TEST_F(Tls, AsksForAClientCertificateWhereTheyAreWanted) {
 TEST_F(Tls, OutlivesWhoDoesNotSpeakTls) {
   serve();
   {
-    Client plain(port);
+    TlsClient plain(port);
     const std::string_view request = "GET / HTTP/1.1\r\nHost: weir\r\n\r\n";
     EXPECT_GT(::send(plain.fd(), request.data(), request.size(), MSG_NOSIGNAL), 0);
     std::array<char, 64> answer{};
     while (::recv(plain.fd(), answer.data(), answer.size(), 0) > 0) {
     }
-    Client gone(port);
+    TlsClient gone(port);
   }
-  Client client(port);
+  TlsClient client(port);
   ASSERT_TRUE(client.connect(root));
   EXPECT_TRUE(client.usable());
 }
 
 TEST_F(Tls, TakesRenewedFilesForNewConnections) {
   serve();
-  Client before(port);
+  TlsClient before(port);
   ASSERT_TRUE(before.connect(root));
   const testing::TestCertificate renewed("renewed");
   renewed.write(options.cert_file, options.key_file);
   transport->refresh();
   EXPECT_EQ(transport->reloads(), 1U);
   EXPECT_EQ(last_reload, "");
-  Client after(port);
+  TlsClient after(port);
   ASSERT_TRUE(after.connect(renewed));
   EXPECT_TRUE(after.usable());
   EXPECT_TRUE(before.usable());
@@ -269,13 +269,13 @@ TEST_F(Tls, KeepsTheLastGoodFiles) {
   EXPECT_EQ(transport->reloads(), 0U);
   ASSERT_TRUE(last_reload);
   EXPECT_THAT(*last_reload, HasSubstr("key.pem"));
-  Client client(port);
+  TlsClient client(port);
   ASSERT_TRUE(client.connect(root));
   EXPECT_TRUE(client.usable());
   other.write(options.cert_file, options.key_file);
   transport->refresh();
   EXPECT_EQ(transport->reloads(), 1U);
-  Client next(port);
+  TlsClient next(port);
   EXPECT_TRUE(next.connect(other));
 }
 
@@ -286,7 +286,7 @@ TEST_F(Tls, LooksAtItsFilesWhenConnectionsCome) {
   const auto deadline = std::chrono::steady_clock::now() + 20s;
   bool seen = false;
   while (!seen && std::chrono::steady_clock::now() < deadline) {
-    Client client(port);
+    TlsClient client(port);
     seen = client.connect(renewed);
   }
   EXPECT_TRUE(seen);

@@ -12,14 +12,14 @@ namespace weir::store::redis {
 namespace {
 
 using namespace std::chrono_literals;
-using Kind = Beat::Kind;
-using Outcome = FleetReply::Outcome;
+using BeatKind = Beat::Kind;
+using FleetOutcome = FleetReply::Outcome;
 
 constexpr const char* kKey = "weir:1:{!}members";
 
 class BeatScript : public ::testing::Test {
  protected:
-  FleetReply beat(const std::string& name, Kind kind = Kind::again, std::uint64_t seen = 0,
+  FleetReply beat(const std::string& name, BeatKind kind = BeatKind::again, std::uint64_t seen = 0,
                   std::uint64_t incarnation = 1, Nanos lease = 15s) {
     std::string bytes;
     append_beat({.kind = kind,
@@ -55,8 +55,8 @@ class BeatScript : public ::testing::Test {
 };
 
 TEST_F(BeatScript, BeginsWithItsFirstMember) {
-  const FleetReply fleet = beat("a", Kind::first);
-  EXPECT_EQ(fleet.outcome, Outcome::announced);
+  const FleetReply fleet = beat("a", BeatKind::first);
+  EXPECT_EQ(fleet.outcome, FleetOutcome::announced);
   EXPECT_FALSE(fleet.repaired);
   EXPECT_EQ(fleet.now, redis.now());
   ASSERT_EQ(fleet.members.size(), 1U);
@@ -68,10 +68,10 @@ TEST_F(BeatScript, BeginsWithItsFirstMember) {
 }
 
 TEST_F(BeatScript, EveryJoinerMakesAnEpochAndABeatMakesNone) {
-  const std::uint64_t first = beat("a", Kind::first).epoch;
-  EXPECT_EQ(beat("b", Kind::first).epoch, first + 1);
-  EXPECT_EQ(beat("c", Kind::first).epoch, first + 2);
-  const FleetReply fleet = beat("a", Kind::again, first + 2);
+  const std::uint64_t first = beat("a", BeatKind::first).epoch;
+  EXPECT_EQ(beat("b", BeatKind::first).epoch, first + 1);
+  EXPECT_EQ(beat("c", BeatKind::first).epoch, first + 2);
+  const FleetReply fleet = beat("a", BeatKind::again, first + 2);
   EXPECT_EQ(fleet.epoch, first + 2);
   EXPECT_EQ(find(fleet, "a")->seen_epoch, first + 2);
   EXPECT_EQ(find(fleet, "a")->joined_epoch, first);
@@ -79,18 +79,18 @@ TEST_F(BeatScript, EveryJoinerMakesAnEpochAndABeatMakesNone) {
 }
 
 TEST_F(BeatScript, WhatWasSeenNeverGoesBackAndNeverAhead) {
-  const std::uint64_t first = beat("a", Kind::first).epoch;
-  beat("b", Kind::first);
-  EXPECT_EQ(find(beat("a", Kind::again, first + 1), "a")->seen_epoch, first + 1);
-  EXPECT_EQ(find(beat("a", Kind::again, first), "a")->seen_epoch, first + 1);
-  beat("c", Kind::first);
-  EXPECT_EQ(find(beat("a", Kind::again, first + 50), "a")->seen_epoch, first + 1)
+  const std::uint64_t first = beat("a", BeatKind::first).epoch;
+  beat("b", BeatKind::first);
+  EXPECT_EQ(find(beat("a", BeatKind::again, first + 1), "a")->seen_epoch, first + 1);
+  EXPECT_EQ(find(beat("a", BeatKind::again, first), "a")->seen_epoch, first + 1);
+  beat("c", BeatKind::first);
+  EXPECT_EQ(find(beat("a", BeatKind::again, first + 50), "a")->seen_epoch, first + 1)
       << "an epoch that never was belongs to another history";
 }
 
 TEST_F(BeatScript, ASilentMemberIsDroppedTenMinutesAfterItsLease) {
-  beat("a", Kind::first);
-  beat("b", Kind::first);
+  beat("a", BeatKind::first);
+  beat("b", BeatKind::first);
   EXPECT_NE(find(pass("a", 10min + 10s), "b"), nullptr);
   EXPECT_EQ(find(pass("a", 10s), "b"), nullptr);
   EXPECT_GT(beat("b").epoch, beat("a").epoch - 1) << "and comes back as a joiner";
@@ -98,8 +98,8 @@ TEST_F(BeatScript, ASilentMemberIsDroppedTenMinutesAfterItsLease) {
 }
 
 TEST_F(BeatScript, TimeInWhichNobodyAnnouncedAnythingProvesNothing) {
-  beat("a", Kind::first);
-  beat("b", Kind::first);
+  beat("a", BeatKind::first);
+  beat("b", BeatKind::first);
   redis.advance(3h);
   const FleetReply fleet = beat("a");
   ASSERT_NE(find(fleet, "b"), nullptr);
@@ -107,8 +107,8 @@ TEST_F(BeatScript, TimeInWhichNobodyAnnouncedAnythingProvesNothing) {
 }
 
 TEST_F(BeatScript, AClockThatIsSetDropsNobodyAndLocksNobodyIn) {
-  beat("a", Kind::first);
-  beat("b", Kind::first);
+  beat("a", BeatKind::first);
+  beat("b", BeatKind::first);
   redis.advance(-2h);
   EXPECT_LE(find(beat("a"), "b")->lease_until, redis.now() + kLongestLease);
   redis.advance(5h);
@@ -117,44 +117,44 @@ TEST_F(BeatScript, AClockThatIsSetDropsNobodyAndLocksNobodyIn) {
 }
 
 TEST_F(BeatScript, ARestartTakesItsNameOverAndTheOldProcessIsTold) {
-  const std::uint64_t first = beat("a", Kind::first, 0, 7).epoch;
-  EXPECT_EQ(beat("a", Kind::first, 0, 8).outcome, Outcome::announced);
-  const FleetReply old = beat("a", Kind::again, 0, 7);
-  EXPECT_EQ(old.outcome, Outcome::ousted);
+  const std::uint64_t first = beat("a", BeatKind::first, 0, 7).epoch;
+  EXPECT_EQ(beat("a", BeatKind::first, 0, 8).outcome, FleetOutcome::announced);
+  const FleetReply old = beat("a", BeatKind::again, 0, 7);
+  EXPECT_EQ(old.outcome, FleetOutcome::ousted);
   EXPECT_EQ(find(old, "a")->incarnation, 8U);
   EXPECT_EQ(find(old, "a")->joined_epoch, first);
-  EXPECT_EQ(beat("a", Kind::again, 0, 8).outcome, Outcome::announced);
+  EXPECT_EQ(beat("a", BeatKind::again, 0, 8).outcome, FleetOutcome::announced);
 }
 
 TEST_F(BeatScript, WhoLeavesIsGoneAtOnceUnlessItsNameWasTakenOver) {
-  beat("a", Kind::first);
-  beat("b", Kind::first, 0, 7);
-  EXPECT_EQ(beat("b", Kind::leave, 0, 6).outcome, Outcome::ousted);
+  beat("a", BeatKind::first);
+  beat("b", BeatKind::first, 0, 7);
+  EXPECT_EQ(beat("b", BeatKind::leave, 0, 6).outcome, FleetOutcome::ousted);
   EXPECT_NE(find(beat("a"), "b"), nullptr);
-  EXPECT_EQ(beat("b", Kind::leave, 0, 7).outcome, Outcome::left);
+  EXPECT_EQ(beat("b", BeatKind::leave, 0, 7).outcome, FleetOutcome::left);
   EXPECT_EQ(find(beat("a"), "b"), nullptr);
 }
 
 TEST_F(BeatScript, IsBoundedAndSaysWhenItIsFull) {
   for (std::size_t i = 0; i < kMaxMembers; ++i) {
-    ASSERT_EQ(beat("w" + std::to_string(i), Kind::first).outcome, Outcome::announced);
+    ASSERT_EQ(beat("w" + std::to_string(i), BeatKind::first).outcome, FleetOutcome::announced);
   }
-  const FleetReply fleet = beat("late", Kind::first);
-  EXPECT_EQ(fleet.outcome, Outcome::full);
+  const FleetReply fleet = beat("late", BeatKind::first);
+  EXPECT_EQ(fleet.outcome, FleetOutcome::full);
   EXPECT_EQ(fleet.members.size(), kMaxMembers);
-  EXPECT_EQ(beat("w0").outcome, Outcome::announced);
-  EXPECT_EQ(beat("w1", Kind::leave).outcome, Outcome::left);
-  EXPECT_EQ(beat("late", Kind::first).outcome, Outcome::announced);
+  EXPECT_EQ(beat("w0").outcome, FleetOutcome::announced);
+  EXPECT_EQ(beat("w1", BeatKind::leave).outcome, FleetOutcome::left);
+  EXPECT_EQ(beat("late", BeatKind::first).outcome, FleetOutcome::announced);
 }
 
 TEST_F(BeatScript, ItsKeyHasATimeToLive) {
-  beat("a", Kind::first);
+  beat("a", BeatKind::first);
   EXPECT_EQ(redis.execute({"PTTL", kKey}), ":86400000\r\n");
 }
 
 TEST_F(BeatScript, WhateverElseStandsAtTheKeyIsThrownAway) {
-  beat("a", Kind::first);
-  beat("b", Kind::first);
+  beat("a", BeatKind::first);
+  beat("b", BeatKind::first);
   const std::string good = std::get<std::string>(redis.keys().find(kKey)->second.data);
   std::vector<std::string> planted{"",         "x",         "hello world",          "m",
                                    good + "x", good + '\0', std::string(5'000, 'm')};
@@ -171,7 +171,7 @@ TEST_F(BeatScript, WhateverElseStandsAtTheKeyIsThrownAway) {
     redis.execute({"SET", kKey, value});
     const FleetReply fleet = beat("a");
     EXPECT_TRUE(fleet.repaired) << value;
-    EXPECT_EQ(fleet.outcome, Outcome::announced);
+    EXPECT_EQ(fleet.outcome, FleetOutcome::announced);
     EXPECT_EQ(fleet.members.size(), 1U);
     EXPECT_FALSE(beat("a").repaired);
     EXPECT_EQ(redis.execute({"PTTL", kKey}), ":86400000\r\n");
@@ -182,16 +182,16 @@ TEST_F(BeatScript, WhateverElseStandsAtTheKeyIsThrownAway) {
 }
 
 TEST_F(BeatScript, EveryCutAndEveryFlippedByteIsReadOrRepairedButNeverAnError) {
-  beat("a", Kind::first);
-  beat("bb", Kind::first);
+  beat("a", BeatKind::first);
+  beat("bb", BeatKind::first);
   const std::string good = std::get<std::string>(redis.keys().find(kKey)->second.data);
   for (std::size_t at = 0; at < good.size(); ++at) {
     for (const int flip : {0x01, 0x80, 0xff}) {
       std::string bad = good;
       bad[at] = static_cast<char>(bad[at] ^ flip);
       redis.execute({"SET", kKey, bad});
-      const FleetReply fleet = beat("a", Kind::first);
-      EXPECT_EQ(fleet.outcome, Outcome::announced);
+      const FleetReply fleet = beat("a", BeatKind::first);
+      EXPECT_EQ(fleet.outcome, FleetOutcome::announced);
       for (const FleetMember& member : fleet.members) {
         EXPECT_LE(member.lease_until, redis.now() + kLongestLease);
         EXPECT_LE(member.joined_epoch, fleet.epoch);
@@ -201,11 +201,11 @@ TEST_F(BeatScript, EveryCutAndEveryFlippedByteIsReadOrRepairedButNeverAnError) {
 }
 
 TEST_F(BeatScript, AHistoryThatBeginsAgainSharesNoEpochWithTheOneBefore) {
-  beat("a", Kind::first);
-  const FleetReply before = beat("b", Kind::first);
+  beat("a", BeatKind::first);
+  const FleetReply before = beat("b", BeatKind::first);
   redis.advance(2s);
   redis.execute({"DEL", kKey});
-  const FleetReply after = beat("a", Kind::again, before.epoch);
+  const FleetReply after = beat("a", BeatKind::again, before.epoch);
   EXPECT_NE(after.history, before.history);
   EXPECT_GT(after.history, before.epoch);
 }

@@ -10,41 +10,41 @@ namespace {
 
 using namespace std::chrono_literals;
 using Flag = CircuitAction::Flag;
-using Kind = CircuitAction::Kind;
+using CircuitKind = CircuitAction::Kind;
 using Mode = CircuitRecord::Mode;
-using Outcome = CircuitReply::Outcome;
-using State = CircuitRecord::State;
+using CircuitOutcome = CircuitReply::Outcome;
+using CircuitState = CircuitRecord::State;
 using testing::CircuitRig;
 
 TEST(CircuitScript, AReadOfNothingWritesNothing) {
   CircuitRig rig;
   const CircuitReply reply = rig.read();
   EXPECT_FALSE(reply.kept);
-  EXPECT_EQ(reply.record.state, State::closed);
+  EXPECT_EQ(reply.record.state, CircuitState::closed);
   EXPECT_TRUE(rig.redis.keys().empty());
 }
 
 TEST(CircuitScript, OneWorkerThatIsAloneOpensByItself) {
   CircuitRig rig;
   const CircuitReply reply = rig.vote(1, true);
-  EXPECT_EQ(reply.record.state, State::open);
+  EXPECT_EQ(reply.record.state, CircuitState::open);
   EXPECT_EQ(reply.record.until - reply.now, Nanos(1s));
 }
 
 TEST(CircuitScript, OneBadWorkerOfTwentyDoesNotOpenForAll) {
   CircuitRig rig;
   for (std::uint64_t who = 2; who <= 20; ++who) rig.vote(who, false);
-  EXPECT_EQ(rig.vote(1, true).record.state, State::closed);
+  EXPECT_EQ(rig.vote(1, true).record.state, CircuitState::closed);
   for (std::uint64_t who = 2; who <= 5; ++who)
-    EXPECT_EQ(rig.vote(who, true).record.state, State::closed) << who;
-  EXPECT_EQ(rig.vote(6, true).record.state, State::open) << "6 of 20 are 30 %";
+    EXPECT_EQ(rig.vote(who, true).record.state, CircuitState::closed) << who;
+  EXPECT_EQ(rig.vote(6, true).record.state, CircuitState::open) << "6 of 20 are 30 %";
 }
 
 TEST(CircuitScript, TwoAreNeededWhereTwoReport) {
   CircuitRig rig;
   rig.vote(2, false);
-  EXPECT_EQ(rig.vote(1, true).record.state, State::closed);
-  EXPECT_EQ(rig.vote(2, true).record.state, State::open);
+  EXPECT_EQ(rig.vote(1, true).record.state, CircuitState::closed);
+  EXPECT_EQ(rig.vote(2, true).record.state, CircuitState::open);
 }
 
 TEST(CircuitScript, VotesLapse) {
@@ -54,8 +54,8 @@ TEST(CircuitScript, VotesLapse) {
   rig.vote(1, true);
   rig.redis.advance(10s);
   rig.vote(3, false);
-  EXPECT_EQ(rig.vote(2, true).record.state, State::closed) << "the first bad vote is over";
-  EXPECT_EQ(rig.vote(3, true).record.state, State::open);
+  EXPECT_EQ(rig.vote(2, true).record.state, CircuitState::closed) << "the first bad vote is over";
+  EXPECT_EQ(rig.vote(3, true).record.state, CircuitState::open);
 }
 
 TEST(CircuitScript, AVoteThatSaysTheSameIsNotWrittenAgain) {
@@ -79,8 +79,8 @@ TEST(CircuitScript, AVoteOfAnEarlierEpochIsStale) {
   rig.force(Flag::automatic);
   const std::string before = rig.bytes();
   const CircuitReply reply =
-      rig.run({.kind = Kind::vote, .who = 1, .epoch = old, .flag = Flag::bad, .lasts = 10s});
-  EXPECT_EQ(reply.outcome, Outcome::stale);
+      rig.run({.kind = CircuitKind::vote, .who = 1, .epoch = old, .flag = Flag::bad, .lasts = 10s});
+  EXPECT_EQ(reply.outcome, CircuitOutcome::stale);
   EXPECT_EQ(rig.bytes(), before);
 }
 
@@ -88,9 +88,11 @@ TEST(CircuitScript, ATripNeedsNoQuorumButItsEpoch) {
   CircuitRig rig;
   for (std::uint64_t who = 1; who <= 20; ++who) rig.vote(who, false);
   const std::uint64_t epoch = rig.read().record.epoch;
-  EXPECT_EQ(rig.run({.kind = Kind::trip, .who = 1, .epoch = epoch - 1}).outcome, Outcome::stale);
-  const CircuitReply reply = rig.run({.kind = Kind::trip, .who = 1, .epoch = epoch, .wanted = 20s});
-  EXPECT_EQ(reply.record.state, State::open);
+  EXPECT_EQ(rig.run({.kind = CircuitKind::trip, .who = 1, .epoch = epoch - 1}).outcome,
+            CircuitOutcome::stale);
+  const CircuitReply reply =
+      rig.run({.kind = CircuitKind::trip, .who = 1, .epoch = epoch, .wanted = 20s});
+  EXPECT_EQ(reply.record.state, CircuitState::open);
   EXPECT_EQ(reply.record.until - reply.now, Nanos(20s));
 }
 
@@ -101,15 +103,15 @@ TEST(CircuitScript, NoProbeGoesBeforeTheWaitIsOverAndDenialsWriteNothing) {
   const std::string before = rig.bytes();
   const auto expires = rig.expires_at();
   rig.redis.advance(999ms);
-  EXPECT_EQ(rig.probe(1).outcome, Outcome::no_probe);
+  EXPECT_EQ(rig.probe(1).outcome, CircuitOutcome::no_probe);
   EXPECT_EQ(rig.bytes(), before);
   EXPECT_EQ(rig.expires_at(), expires);
   rig.redis.advance(1ms);
-  EXPECT_EQ(rig.probe(1).outcome, Outcome::probe_may_go);
+  EXPECT_EQ(rig.probe(1).outcome, CircuitOutcome::probe_may_go);
   const std::string probing = rig.bytes();
   const auto then = rig.expires_at();
   rig.redis.advance(100ms);
-  EXPECT_EQ(rig.probe(2).outcome, Outcome::no_probe) << "one at a time, in the whole fleet";
+  EXPECT_EQ(rig.probe(2).outcome, CircuitOutcome::no_probe) << "one at a time, in the whole fleet";
   EXPECT_EQ(rig.bytes(), probing);
   EXPECT_EQ(rig.expires_at(), then);
 }
@@ -119,13 +121,13 @@ TEST(CircuitScript, ProbesCloseItOrOpenItAgain) {
   rig.vote(1, true);
   rig.redis.advance(1s);
   for (int i = 0; i < 2; ++i) rig.settle(1, rig.probe(1), Flag::ok);
-  EXPECT_EQ(rig.read().record.state, State::closed);
+  EXPECT_EQ(rig.read().record.state, CircuitState::closed);
 
   rig.vote(1, true);
   rig.redis.advance(2s);
   for (int i = 0; i < 2; ++i) rig.settle(1, rig.probe(1), Flag::failed);
   const CircuitReply again = rig.read();
-  EXPECT_EQ(again.record.state, State::open);
+  EXPECT_EQ(again.record.state, CircuitState::open);
   EXPECT_EQ(again.record.until - again.now, Nanos(4s)) << "the third opening in a row";
 }
 
@@ -135,12 +137,12 @@ TEST(CircuitScript, AWorkerThatDiesInItsProbeCostsItsDeadline) {
   rig.redis.advance(1s);
   const CircuitReply lost = rig.probe(1);
   rig.redis.advance(399ms);
-  EXPECT_EQ(rig.probe(2).outcome, Outcome::no_probe);
+  EXPECT_EQ(rig.probe(2).outcome, CircuitOutcome::no_probe);
   rig.redis.advance(1ms);
   const CircuitReply next = rig.probe(2);
-  EXPECT_EQ(next.outcome, Outcome::probe_may_go);
+  EXPECT_EQ(next.outcome, CircuitOutcome::probe_may_go);
   EXPECT_EQ(next.record.failed, 1U) << "silence is a failure";
-  EXPECT_EQ(rig.settle(1, lost, Flag::ok).outcome, Outcome::stale);
+  EXPECT_EQ(rig.settle(1, lost, Flag::ok).outcome, CircuitOutcome::stale);
   EXPECT_EQ(rig.read().record.ok, 0U);
 }
 
@@ -150,8 +152,8 @@ TEST(CircuitScript, AllWhoProbeMayDieAndItDecidesAllTheSame) {
   rig.redis.advance(1s);
   (void)rig.probe(1);
   rig.redis.advance(2s);
-  EXPECT_EQ(rig.probe(2).outcome, Outcome::no_probe);
-  EXPECT_EQ(rig.read().record.state, State::open) << "the round is over";
+  EXPECT_EQ(rig.probe(2).outcome, CircuitOutcome::no_probe);
+  EXPECT_EQ(rig.read().record.state, CircuitState::open) << "the round is over";
 }
 
 TEST(CircuitScript, AResultOfRoundNSaysNothingInRoundNPlusOne) {
@@ -163,10 +165,10 @@ TEST(CircuitScript, AResultOfRoundNSaysNothingInRoundNPlusOne) {
   (void)rig.probe(2);  // ends the round
   rig.redis.advance(2s);
   const CircuitReply next = rig.probe(2);
-  ASSERT_EQ(next.outcome, Outcome::probe_may_go);
+  ASSERT_EQ(next.outcome, CircuitOutcome::probe_may_go);
   ASSERT_NE(next.record.round, early.record.round);
   const std::string before = rig.bytes();
-  EXPECT_EQ(rig.settle(1, early, Flag::ok).outcome, Outcome::stale);
+  EXPECT_EQ(rig.settle(1, early, Flag::ok).outcome, CircuitOutcome::stale);
   EXPECT_EQ(rig.bytes(), before);
 }
 
@@ -225,10 +227,10 @@ TEST(CircuitScript, NeitherFreesTheSlotWithoutAVote) {
   rig.redis.advance(1s);
   for (int i = 0; i < 10; ++i) {
     const CircuitReply probe = rig.probe(1);
-    ASSERT_EQ(probe.outcome, Outcome::probe_may_go);
+    ASSERT_EQ(probe.outcome, CircuitOutcome::probe_may_go);
     rig.settle(1, probe, Flag::neither);
   }
-  EXPECT_EQ(rig.read().record.state, State::half_open);
+  EXPECT_EQ(rig.read().record.state, CircuitState::half_open);
   EXPECT_EQ(rig.read().record.failed, 0U);
 }
 
@@ -240,12 +242,12 @@ TEST(CircuitScript, RecoversForItsRampAndThenIsClosed) {
   rig.redis.advance(1s);
   for (int i = 0; i < 2; ++i) rig.settle(1, rig.probe(1), Flag::ok);
   const CircuitReply recovering = rig.read();
-  EXPECT_EQ(recovering.record.state, State::recovering);
+  EXPECT_EQ(recovering.record.state, CircuitState::recovering);
   EXPECT_EQ(recovering.record.until - recovering.now, Nanos(2s));
   rig.redis.advance(2s);
-  EXPECT_EQ(rig.read().record.state, State::recovering) << "a read writes nothing";
+  EXPECT_EQ(rig.read().record.state, CircuitState::recovering) << "a read writes nothing";
   (void)rig.probe(1);
-  EXPECT_EQ(rig.read().record.state, State::closed);
+  EXPECT_EQ(rig.read().record.state, CircuitState::closed);
 }
 
 TEST(CircuitScript, FailuresWhileItRecoversOpenItAgain) {
@@ -257,22 +259,22 @@ TEST(CircuitScript, FailuresWhileItRecoversOpenItAgain) {
   for (int i = 0; i < 2; ++i) rig.settle(1, rig.probe(1), Flag::ok);
   rig.vote(1, true);
   const CircuitReply reply = rig.read();
-  EXPECT_EQ(reply.record.state, State::open);
+  EXPECT_EQ(reply.record.state, CircuitState::open);
   EXPECT_EQ(reply.record.until - reply.now, Nanos(2s));
 }
 
 TEST(CircuitScript, WhatAnOperatorSetHoldsForTheFleetAndForItsTime) {
   CircuitRig rig;
   rig.force(Flag::forced_open, 60s);
-  EXPECT_EQ(rig.probe(1).outcome, Outcome::no_probe);
-  EXPECT_EQ(rig.vote(1, true).outcome, Outcome::stale);
+  EXPECT_EQ(rig.probe(1).outcome, CircuitOutcome::no_probe);
+  EXPECT_EQ(rig.vote(1, true).outcome, CircuitOutcome::stale);
   rig.redis.advance(60s);
-  EXPECT_EQ(rig.probe(1).outcome, Outcome::done);
+  EXPECT_EQ(rig.probe(1).outcome, CircuitOutcome::done);
   EXPECT_EQ(rig.read().record.mode, Mode::automatic);
   rig.force(Flag::forced_closed);
-  EXPECT_EQ(rig.vote(1, true).record.state, State::closed);
+  EXPECT_EQ(rig.vote(1, true).record.state, CircuitState::closed);
   rig.force(Flag::automatic);
-  EXPECT_EQ(rig.vote(1, true).record.state, State::open);
+  EXPECT_EQ(rig.vote(1, true).record.state, CircuitState::open);
 }
 
 TEST(CircuitScript, OpeningsAreForgottenAfterAHealthyTime) {
@@ -295,7 +297,7 @@ TEST(CircuitScript, JitterStaysInItsBounds) {
   for (const std::int32_t jitter : {-200, 0, 200}) {
     CircuitRig rig;
     const CircuitReply reply =
-        rig.run({.kind = Kind::trip, .who = 1, .jitter_thousandths = jitter});
+        rig.run({.kind = CircuitKind::trip, .who = 1, .jitter_thousandths = jitter});
     EXPECT_EQ(reply.record.until - reply.now, Nanos(1s) + Nanos(1ms) * jitter);
   }
 }
@@ -305,13 +307,13 @@ TEST(CircuitScript, ADamagedOrForeignValueCountsAsNone) {
        {std::string("x"), std::string("c"), std::string(43, 'c'), std::string(100, '\xff')}) {
     CircuitRig rig;
     rig.redis.execute({"SET", CircuitRig::kKey, value});
-    const CircuitReply reply = rig.run({.kind = Kind::trip, .who = 1});
+    const CircuitReply reply = rig.run({.kind = CircuitKind::trip, .who = 1});
     EXPECT_TRUE(reply.repaired);
-    EXPECT_EQ(reply.record.state, State::open);
+    EXPECT_EQ(reply.record.state, CircuitState::open);
   }
   CircuitRig rig;
   rig.redis.execute({"RPUSH", CircuitRig::kKey, "a"});
-  EXPECT_EQ(rig.run({.kind = Kind::trip, .who = 1}).record.state, State::open);
+  EXPECT_EQ(rig.run({.kind = CircuitKind::trip, .who = 1}).record.state, CircuitState::open);
 }
 
 TEST(CircuitScript, ARecordThatVanishedNeverComesBackWithAnOldEpoch) {
@@ -320,9 +322,10 @@ TEST(CircuitScript, ARecordThatVanishedNeverComesBackWithAnOldEpoch) {
   const std::uint64_t old = rig.read().record.epoch;
   rig.redis.execute({"DEL", CircuitRig::kKey});
   EXPECT_FALSE(rig.read().kept);
-  EXPECT_EQ(rig.run({.kind = Kind::vote, .who = 1, .epoch = old, .flag = Flag::bad, .lasts = 10s})
-                .outcome,
-            Outcome::stale);
+  EXPECT_EQ(
+      rig.run({.kind = CircuitKind::vote, .who = 1, .epoch = old, .flag = Flag::bad, .lasts = 10s})
+          .outcome,
+      CircuitOutcome::stale);
   rig.redis.advance(10ms);
   rig.vote(2, true);
   EXPECT_GT(rig.read().record.epoch, old);
@@ -333,10 +336,10 @@ TEST(CircuitScript, AClockThatWasSetBackDoesNotHoldItOpen) {
   rig.vote(1, true);
   rig.redis.advance(-std::chrono::hours(24));
   const CircuitReply probe = rig.probe(1);
-  EXPECT_EQ(probe.outcome, Outcome::probe_may_go);
+  EXPECT_EQ(probe.outcome, CircuitOutcome::probe_may_go);
   rig.redis.advance(-std::chrono::hours(24));
-  EXPECT_EQ(rig.probe(2).outcome, Outcome::no_probe);
-  EXPECT_EQ(rig.read().record.state, State::open) << "a round of the future is over";
+  EXPECT_EQ(rig.probe(2).outcome, CircuitOutcome::no_probe);
+  EXPECT_EQ(rig.read().record.state, CircuitState::open) << "a round of the future is over";
 }
 
 TEST(CircuitScript, EveryRecordHasATimeToLiveBeyondItsStatesEnd) {
@@ -353,17 +356,17 @@ TEST(CircuitScript, ADirectiveOpensItWhileItProbes) {
   rig.redis.advance(1s);
   const CircuitReply probe = rig.probe(1);
   const CircuitReply opened =
-      rig.run({.kind = Kind::trip, .who = 2, .epoch = probe.record.epoch, .wanted = 20s});
-  EXPECT_EQ(opened.record.state, State::open);
+      rig.run({.kind = CircuitKind::trip, .who = 2, .epoch = probe.record.epoch, .wanted = 20s});
+  EXPECT_EQ(opened.record.state, CircuitState::open);
   EXPECT_EQ(opened.record.until - opened.now, Nanos(20s));
-  EXPECT_EQ(rig.settle(1, probe, Flag::ok).outcome, Outcome::stale);
+  EXPECT_EQ(rig.settle(1, probe, Flag::ok).outcome, CircuitOutcome::stale);
 }
 
 TEST(CircuitScript, WhatWasSetForGoodOutlivesAYearInWhichNobodyCalls) {
   CircuitRig rig;
   rig.force(Flag::forced_open);
   rig.redis.advance(std::chrono::hours(24 * 366));
-  EXPECT_EQ(rig.probe(1).outcome, Outcome::no_probe);
+  EXPECT_EQ(rig.probe(1).outcome, CircuitOutcome::no_probe);
 }
 
 TEST(CircuitScript, AForceThatIsPutBackGivesWayToAnythingThatCameSince) {
@@ -371,12 +374,13 @@ TEST(CircuitScript, AForceThatIsPutBackGivesWayToAnythingThatCameSince) {
   const std::uint64_t epoch = rig.force(Flag::forced_open).record.epoch;
   rig.redis.execute({"DEL", CircuitRig::kKey});
   const CircuitReply back =
-      rig.run({.kind = Kind::force, .epoch = epoch, .flag = Flag::forced_open});
+      rig.run({.kind = CircuitKind::force, .epoch = epoch, .flag = Flag::forced_open});
   EXPECT_EQ(back.record.mode, Mode::forced_open);
   rig.force(Flag::automatic);
   const std::string before = rig.bytes();
-  EXPECT_EQ(rig.run({.kind = Kind::force, .epoch = epoch, .flag = Flag::forced_open}).outcome,
-            Outcome::stale);
+  EXPECT_EQ(
+      rig.run({.kind = CircuitKind::force, .epoch = epoch, .flag = Flag::forced_open}).outcome,
+      CircuitOutcome::stale);
   EXPECT_EQ(rig.bytes(), before);
 }
 
@@ -386,7 +390,7 @@ TEST(CircuitScript, ChangesOfStateAreSeenAtOneKeyAndVotesAreNot) {
   rig.vote(2, false);
   const std::string none = changes();
   EXPECT_EQ(none, "$-1\r\n");
-  rig.run({.kind = Kind::trip, .who = 1, .epoch = rig.read().record.epoch});
+  rig.run({.kind = CircuitKind::trip, .who = 1, .epoch = rig.read().record.epoch});
   const std::string opened = changes();
   EXPECT_NE(opened, none);
   (void)rig.probe(1);
@@ -398,7 +402,7 @@ TEST(CircuitScript, ChangesOfStateAreSeenAtOneKeyAndVotesAreNot) {
 
 TEST(Circuit, IsOneScriptOfTwoKeysAndEightArguments) {
   const StoreCall call =
-      circuit_call({.kind = Kind::probe, .who = 7}, CircuitRig::config(), "key", "changes");
+      circuit_call({.kind = CircuitKind::probe, .who = 7}, CircuitRig::config(), "key", "changes");
   EXPECT_EQ(call.script, &kCircuitScript);
   EXPECT_EQ(call.keys, (std::vector<std::string>{"key", "changes"}));
   ASSERT_EQ(call.arguments.size(), 8U);
@@ -408,7 +412,7 @@ TEST(Circuit, IsOneScriptOfTwoKeysAndEightArguments) {
 
 TEST(Circuits, ReadsWhatStandsAndWritesNothing) {
   CircuitRig rig;
-  rig.run({.kind = Kind::trip, .who = 1});
+  rig.run({.kind = CircuitKind::trip, .who = 1});
   rig.redis.execute({"RPUSH", "list", "x"});
   rig.redis.execute({"SET", "damaged", "x"});
   std::vector<std::string> command{
@@ -422,7 +426,7 @@ TEST(Circuits, ReadsWhatStandsAndWritesNothing) {
   EXPECT_EQ(reply.now, rig.redis.now());
   EXPECT_FALSE(reply.changes.empty());
   ASSERT_TRUE(reply.records[0]);
-  EXPECT_EQ(reply.records[0]->state, State::open);
+  EXPECT_EQ(reply.records[0]->state, CircuitState::open);
   for (std::size_t i = 1; i < 4; ++i) EXPECT_FALSE(reply.records[i]) << i;
 }
 

@@ -8,18 +8,18 @@ namespace weir::store::redis {
 namespace {
 
 using namespace std::chrono_literals;
-using Kind = LeaseAction::Kind;
-using Outcome = LeaseReply::Outcome;
+using LeaseKind = LeaseAction::Kind;
+using LeaseOutcome = LeaseReply::Outcome;
 using testing::LeaseRig;
 
 TEST(LeaseScript, GivesWhatTheLimitHolds) {
   LeaseRig rig;
   const LeaseReply first = rig.acquire("a");
-  EXPECT_EQ(first.outcome, Outcome::done);
+  EXPECT_EQ(first.outcome, LeaseOutcome::done);
   EXPECT_EQ(first.left, Nanos(1s));
   EXPECT_EQ(rig.acquire("b").held, 2U);
   const LeaseReply full = rig.acquire("c");
-  EXPECT_EQ(full.outcome, Outcome::full);
+  EXPECT_EQ(full.outcome, LeaseOutcome::full);
   EXPECT_EQ(full.next_end, Nanos(1s));
   EXPECT_EQ(rig.stored(), 2U);
 }
@@ -30,10 +30,10 @@ TEST(LeaseScript, ACrashedHolderFreesItsUnitsWhenItsLeaseEndsAndNotBefore) {
   rig.acquire("a");
   rig.acquire("b");
   rig.redis.advance(999ms);
-  EXPECT_EQ(rig.acquire("c").outcome, Outcome::full);
+  EXPECT_EQ(rig.acquire("c").outcome, LeaseOutcome::full);
   rig.redis.advance(1ms);
   const LeaseReply after = rig.acquire("c");
-  EXPECT_EQ(after.outcome, Outcome::done);
+  EXPECT_EQ(after.outcome, LeaseOutcome::done);
   EXPECT_EQ(after.ended, 2U);
   EXPECT_EQ(after.held, 1U);
 }
@@ -43,8 +43,8 @@ TEST(LeaseScript, OneThatIsOverDoesNotRiseAgain) {
   LeaseRig rig;
   rig.acquire("a");
   rig.redis.advance(1s);
-  EXPECT_EQ(rig.renew("a").outcome, Outcome::none);
-  EXPECT_EQ(rig.renew("never").outcome, Outcome::none);
+  EXPECT_EQ(rig.renew("a").outcome, LeaseOutcome::none);
+  EXPECT_EQ(rig.renew("never").outcome, LeaseOutcome::none);
   EXPECT_EQ(rig.stored(), 0U);
 }
 
@@ -52,10 +52,10 @@ TEST(LeaseScript, ReleasingTwiceFreesNobodyElses) {
   LeaseRig rig;
   rig.acquire("a");
   rig.acquire("b");
-  EXPECT_EQ(rig.release("a").outcome, Outcome::done);
-  EXPECT_EQ(rig.release("a").outcome, Outcome::none);
-  EXPECT_EQ(rig.acquire("c").outcome, Outcome::done);
-  EXPECT_EQ(rig.acquire("d").outcome, Outcome::full);
+  EXPECT_EQ(rig.release("a").outcome, LeaseOutcome::done);
+  EXPECT_EQ(rig.release("a").outcome, LeaseOutcome::none);
+  EXPECT_EQ(rig.acquire("c").outcome, LeaseOutcome::done);
+  EXPECT_EQ(rig.acquire("d").outcome, LeaseOutcome::full);
 }
 
 TEST(LeaseScript, AskingAgainWithTheSameIdTakesNothingTwice) {
@@ -63,14 +63,14 @@ TEST(LeaseScript, AskingAgainWithTheSameIdTakesNothingTwice) {
   const LeaseReply first = rig.acquire("a");
   rig.redis.advance(100ms);
   const LeaseReply again = rig.acquire("a");
-  EXPECT_EQ(again.outcome, Outcome::stood);
+  EXPECT_EQ(again.outcome, LeaseOutcome::stood);
   EXPECT_EQ(again.fence, first.fence);
   EXPECT_EQ(again.left, Nanos(900ms));
   EXPECT_EQ(again.held, 1U);
-  EXPECT_EQ(rig.acquire("a", 2).outcome, Outcome::held_otherwise);
+  EXPECT_EQ(rig.acquire("a", 2).outcome, LeaseOutcome::held_otherwise);
   rig.numbers.limit = 1;
-  EXPECT_EQ(rig.acquire("a").outcome, Outcome::stood) << "the limit was lowered since";
-  EXPECT_EQ(rig.acquire("b", 2).outcome, Outcome::above_limit);
+  EXPECT_EQ(rig.acquire("a").outcome, LeaseOutcome::stood) << "the limit was lowered since";
+  EXPECT_EQ(rig.acquire("b", 2).outcome, LeaseOutcome::above_limit);
 }
 
 TEST(LeaseScript, NoneIsHeldForLongerThanTheLongest) {
@@ -78,11 +78,11 @@ TEST(LeaseScript, NoneIsHeldForLongerThanTheLongest) {
   rig.acquire("a");
   for (int i = 0; i < 4; ++i) {
     rig.redis.advance(700ms);
-    EXPECT_EQ(rig.renew("a").outcome, Outcome::done) << i;
+    EXPECT_EQ(rig.renew("a").outcome, LeaseOutcome::done) << i;
   }
   EXPECT_EQ(rig.renew("a").left, Nanos(200ms));
   rig.redis.advance(200ms);
-  EXPECT_EQ(rig.renew("a").outcome, Outcome::none);
+  EXPECT_EQ(rig.renew("a").outcome, LeaseOutcome::none);
 }
 
 TEST(LeaseScript, EveryFenceIsLargerThanAllBefore) {
@@ -90,7 +90,7 @@ TEST(LeaseScript, EveryFenceIsLargerThanAllBefore) {
   std::uint64_t last = 0;
   for (int i = 0; i < 50; ++i) {
     const LeaseReply reply = rig.acquire("id" + std::to_string(i));
-    ASSERT_EQ(reply.outcome, Outcome::done);
+    ASSERT_EQ(reply.outcome, LeaseOutcome::done);
     EXPECT_GT(reply.fence, last);
     last = reply.fence;
     rig.release("id" + std::to_string(i));
@@ -105,25 +105,30 @@ TEST(LeaseScript, WhatWasGivenWithoutTheStoreStandsAboveTheLimitAndIsCountedOnce
   LeaseRig rig;
   rig.acquire("a");
   rig.acquire("b");
-  const LeaseAction kept{
-      .kind = Kind::keep, .id = "c", .weight = 1, .fence = 7, .held_for = 400ms, .left = 600ms};
+  const LeaseAction kept{.kind = LeaseKind::keep,
+                         .id = "c",
+                         .weight = 1,
+                         .fence = 7,
+                         .held_for = 400ms,
+                         .left = 600ms};
   EXPECT_EQ(rig.run(kept).held, 3U);
-  EXPECT_EQ(rig.run(kept).outcome, Outcome::stood);
+  EXPECT_EQ(rig.run(kept).outcome, LeaseOutcome::stood);
   EXPECT_EQ(rig.run(kept).held, 3U);
-  EXPECT_EQ(rig.acquire("d").outcome, Outcome::full);
+  EXPECT_EQ(rig.acquire("d").outcome, LeaseOutcome::full);
   rig.release("a");
-  EXPECT_EQ(rig.acquire("d").outcome, Outcome::full) << "two stand, and two is the limit";
+  EXPECT_EQ(rig.acquire("d").outcome, LeaseOutcome::full) << "two stand, and two is the limit";
   rig.redis.advance(600ms);
-  EXPECT_EQ(rig.acquire("d").outcome, Outcome::done) << "what was kept has ended";
+  EXPECT_EQ(rig.acquire("d").outcome, LeaseOutcome::done) << "what was kept has ended";
 }
 
 TEST(LeaseScript, KeepingOneThatStandsMakesItLastAndNeverShorter) {
   LeaseRig rig;
   rig.acquire("a");
-  EXPECT_EQ(rig.run({.kind = Kind::keep, .id = "a", .left = 100ms}).left, Nanos(1s));
-  EXPECT_EQ(rig.run({.kind = Kind::keep, .id = "a", .left = 2s}).left, Nanos(2s));
-  EXPECT_EQ(rig.run({.kind = Kind::keep, .id = "a", .left = 9s}).left, Nanos(3s));
-  EXPECT_EQ(rig.run({.kind = Kind::keep, .id = "over", .left = 0s}).outcome, Outcome::none);
+  EXPECT_EQ(rig.run({.kind = LeaseKind::keep, .id = "a", .left = 100ms}).left, Nanos(1s));
+  EXPECT_EQ(rig.run({.kind = LeaseKind::keep, .id = "a", .left = 2s}).left, Nanos(2s));
+  EXPECT_EQ(rig.run({.kind = LeaseKind::keep, .id = "a", .left = 9s}).left, Nanos(3s));
+  EXPECT_EQ(rig.run({.kind = LeaseKind::keep, .id = "over", .left = 0s}).outcome,
+            LeaseOutcome::none);
 }
 
 TEST(LeaseScript, EveryKeyHasATimeToLive) {
@@ -140,7 +145,7 @@ TEST(LeaseScript, OneOfTheTwoKeysThatIsGoneIsMadeAgainOrMissedByNobody) {
   rig.acquire("a");
   rig.redis.execute({"DEL", std::string(LeaseRig::kKey) + "!ends"});
   rig.acquire("b");
-  EXPECT_EQ(rig.acquire("c").outcome, Outcome::full);
+  EXPECT_EQ(rig.acquire("c").outcome, LeaseOutcome::full);
   rig.redis.advance(1s);
   EXPECT_EQ(rig.acquire("c").held, 1U) << "both have ended";
   rig.redis.execute({"DEL", LeaseRig::kKey});
@@ -156,14 +161,14 @@ TEST(LeaseScript, WhatIsDamagedIsThrownAwayAndSaid) {
     rig.redis.execute({"SET", key, "x"});
     const LeaseReply reply = rig.acquire("b");
     EXPECT_TRUE(reply.repaired) << key;
-    EXPECT_EQ(reply.outcome, Outcome::done);
+    EXPECT_EQ(reply.outcome, LeaseOutcome::done);
     EXPECT_EQ(reply.held, key == LeaseRig::kKey ? 1U : 2U);
   }
   LeaseRig rig;
   rig.acquire("a");
   rig.redis.execute({"HSET", LeaseRig::kKey, "b", "short"});
   EXPECT_TRUE(rig.acquire("c").repaired);
-  EXPECT_EQ(rig.acquire("d").outcome, Outcome::full);
+  EXPECT_EQ(rig.acquire("d").outcome, LeaseOutcome::full);
 }
 
 TEST(LeaseScript, AClockThatWasSetBackKeepsNoLeaseForADay) {
@@ -171,10 +176,10 @@ TEST(LeaseScript, AClockThatWasSetBackKeepsNoLeaseForADay) {
   rig.acquire("a");
   rig.acquire("b");
   rig.redis.advance(-24h);
-  EXPECT_EQ(rig.acquire("c").outcome, Outcome::full);
+  EXPECT_EQ(rig.acquire("c").outcome, LeaseOutcome::full);
   EXPECT_EQ(rig.acquire("c").next_end, Nanos(1s));
   rig.redis.advance(1s);
-  EXPECT_EQ(rig.acquire("c").outcome, Outcome::done);
+  EXPECT_EQ(rig.acquire("c").outcome, LeaseOutcome::done);
 }
 
 TEST(LeaseScript, ARefusalWritesNothing) {

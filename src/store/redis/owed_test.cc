@@ -15,7 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::RigRule;
 
-constexpr Instant kNow{1'700'000'040s};  // 0 s into a minute
+constexpr Instant kBegin{1'700'000'040s};  // 0 s into a minute
 constexpr Algorithm kAll[] = {Algorithm::gcra, Algorithm::fixed_window, Algorithm::sliding_window,
                               Algorithm::sliding_log};
 
@@ -54,13 +54,13 @@ class Returned : public ::testing::TestWithParam<Algorithm> {
   }
 
   std::vector<std::string> lost;
-  testing::LuaRedis redis{kNow};
+  testing::LuaRedis redis{kBegin};
   testing::ScriptStore store{[this](const std::vector<std::string>& command, Instant at) {
                                redis.set_now(at);
                                return redis.execute(command);
                              },
                              1'000};
-  Instant now = kNow;
+  Instant now = kBegin;
   CounterReply reply;
   bool allowed = false;
 };

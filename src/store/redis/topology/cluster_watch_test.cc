@@ -13,10 +13,7 @@ namespace weir::store::redis {
 namespace {
 
 using namespace std::chrono_literals;
-
-std::string bulk(std::string_view text) {
-  return '$' + std::to_string(text.size()) + "\r\n" + std::string(text) + "\r\n";
-}
+using testing::bulk;
 
 // What a node says of its cluster: who owns all slots.
 struct Node {

@@ -12,13 +12,10 @@ namespace weir::store::redis {
 namespace {
 
 using namespace std::chrono_literals;
-
-std::string bulk(std::string_view text) {
-  return '$' + std::to_string(text.size()) + "\r\n" + std::string(text) + "\r\n";
-}
+using testing::bulk;
 
 // One way to a sentinel that nothing passes over until the test says so.
-class Way final : public Wire {
+class SentinelWay final : public Wire {
  public:
   void bind(Events* events) override { events_ = events; }
   void open() override {
@@ -47,8 +44,8 @@ class Way final : public Wire {
 
 // What a sentinel is and says.
 struct Sentinel {
-  Way asks;
-  Way listens;
+  SentinelWay asks;
+  SentinelWay listens;
   bool alive = true;
   std::string password;  // empty: it wants none
   std::string master = "main";
@@ -79,7 +76,7 @@ struct Sentinel {
   }
 };
 
-class Stage : public ::testing::Test, public Locator::Listener {
+class SentinelStage : public ::testing::Test, public Locator::Listener {
  protected:
   void begin(std::size_t count, std::function<Result<Credentials>()> credentials = {}) {
     std::vector<SentinelWatch::Sentinel> all;
@@ -93,7 +90,7 @@ class Stage : public ::testing::Test, public Locator::Listener {
     watch->bind(this);
   }
   // Everything that can pass over the ways does.
-  void pass(Way& way, Sentinel& sentinel) {
+  void pass(SentinelWay& way, Sentinel& sentinel) {
     while (way.standing && sentinel.alive) {
       if (way.opens > opened[&way]) {
         opened[&way] = way.opens;
@@ -115,14 +112,14 @@ class Stage : public ::testing::Test, public Locator::Listener {
   }
   void die(Sentinel& sentinel) {
     sentinel.alive = false;
-    for (Way* way : {&sentinel.asks, &sentinel.listens}) {
+    for (SentinelWay* way : {&sentinel.asks, &sentinel.listens}) {
       if (way->standing) way->events().on_closed(LocalFault::eof);
     }
   }
   void advance(Nanos by) {
     clock.advance(by);
     for (Sentinel& sentinel : sentinels) {
-      for (Way* way : {&sentinel.asks, &sentinel.listens}) {
+      for (SentinelWay* way : {&sentinel.asks, &sentinel.listens}) {
         if (way->wake && *way->wake <= clock.mono()) {
           way->wake.reset();
           way->events().on_wake();
@@ -148,12 +145,12 @@ class Stage : public ::testing::Test, public Locator::Listener {
 
   testing::ManualClock clock;
   std::deque<Sentinel> sentinels;
-  std::map<Way*, int> opened;
+  std::map<SentinelWay*, int> opened;
   std::vector<std::string> said;
   std::unique_ptr<SentinelWatch> watch;
 };
 
-using SentinelWatchTest = Stage;
+using SentinelWatchTest = SentinelStage;
 
 TEST_F(SentinelWatchTest, LocatesAsSoonAsMostHaveAnswered) {
   begin(3);

@@ -2,12 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include "testing/resp_commands.h"
+
 namespace weir::store::redis {
 namespace {
 
-std::string bulk(std::string_view text) {
-  return '$' + std::to_string(text.size()) + "\r\n" + std::string(text) + "\r\n";
-}
+using testing::bulk;
+
 std::string array(std::initializer_list<std::string> elements) {
   std::string out = '*' + std::to_string(elements.size()) + "\r\n";
   for (const std::string& element : elements) out += element;
