@@ -98,7 +98,7 @@ class Fleet {
   History history_;
   Servers servers_;
   std::vector<Roster> rosters_;
-  std::array<Seat, kWorkers> seats_;
+  std::vector<Seat> seats_{kWorkers};
   std::map<const Fault*, testing::LuaRedis::Keys> dumps_;
   std::map<const Fault*, testing::SimRedis*> targets_;
   std::uint64_t incarnations_ = 0;

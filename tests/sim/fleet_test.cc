@@ -1,5 +1,6 @@
 // A fleet in simulated time. `WEIR_SIM_SEED=N weir_sim_tests --gtest_filter='*Seeds'` replays one
-// run; WEIR_SIM_SECONDS says for how long seeds are drawn, WEIR_SIM_FIRST where they begin.
+// run; WEIR_SIM_SECONDS says for how long seeds are drawn, WEIR_SIM_FIRST where they begin,
+// WEIR_SIM_WORKERS how many workers a fleet has.
 
 #include <gtest/gtest.h>
 
@@ -12,6 +13,7 @@
 
 #include "sim/audit.h"
 #include "sim/fleet.h"
+#include "sim/policies.h"
 #include "sim/scenario.h"
 
 namespace weir::sim {
@@ -36,7 +38,8 @@ std::string faults_of(std::uint64_t seed, Canary canary = Canary::none) {
   if (faults.empty()) return {};
   std::string text = scenario.text();
   for (const std::string& fault : faults) text += "    " + fault + "\n";
-  return text + "  replay: WEIR_SIM_SEED=" + std::to_string(seed) +
+  return text + "  replay: WEIR_SIM_WORKERS=" + std::to_string(kWorkers) +
+         " WEIR_SIM_SEED=" + std::to_string(seed) +
          " weir_sim_tests --gtest_filter='Fleet.KeepsItsPromisesUnderDrawnSeeds'\n";
 }
 

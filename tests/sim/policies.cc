@@ -66,6 +66,15 @@ const std::array<std::array<Policy, kNumberSets>, kTemperaments>& all() {
 
 }  // namespace
 
+std::uint32_t fleet_size() {
+  const char* text = std::getenv("WEIR_SIM_WORKERS");
+  if (text == nullptr) return 4;
+  const unsigned long size = std::strtoul(text, nullptr, 10);
+  if (size >= 1 && size <= 64) return static_cast<std::uint32_t>(size);
+  std::fprintf(stderr, "WEIR_SIM_WORKERS=%s: a fleet has from 1 to 64 workers\n", text);
+  std::exit(2);
+}
+
 const Policy& policy(std::size_t temperament, std::size_t numbers) {
   return all()[temperament][numbers];
 }

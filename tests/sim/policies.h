@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include "policy/model.h"
@@ -12,11 +13,9 @@ namespace weir::sim {
 // three sets of numbers to reload between. All have the same routes.
 inline constexpr std::size_t kTemperaments = 2;
 inline constexpr std::size_t kNumberSets = 3;
-// Built for fleets of several sizes.
-#ifndef WEIR_SIM_WORKERS
-#define WEIR_SIM_WORKERS 4
-#endif
-inline constexpr std::uint32_t kWorkers = WEIR_SIM_WORKERS;
+// How many workers this run's fleets have: WEIR_SIM_WORKERS in the environment, or 4.
+std::uint32_t fleet_size();
+inline const std::uint32_t kWorkers = fleet_size();
 
 const Policy& policy(std::size_t temperament, std::size_t numbers);
 

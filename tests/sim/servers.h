@@ -57,8 +57,8 @@ class Servers {
   struct Shard {
     std::unique_ptr<testing::SimRedis> master;
     std::unique_ptr<testing::SimRedis> replica;  // null: none took over
-    std::array<std::array<testing::SimLink, 2>, kWorkers> links;
-    std::array<bool, kWorkers> turned{};
+    std::vector<std::array<testing::SimLink, 2>> links{kWorkers};
+    std::vector<bool> turned = std::vector<bool>(kWorkers);
     testing::SimRedis* now() const { return replica ? replica.get() : master.get(); }
   };
 
@@ -71,7 +71,7 @@ class Servers {
   const Witness witness_;
   std::vector<Shard> shards_;
   std::unique_ptr<testing::SimRedis> fallback_;
-  std::array<testing::SimLink, kWorkers> fallback_links_;
+  std::vector<testing::SimLink> fallback_links_{kWorkers};
 };
 
 }  // namespace weir::sim
