@@ -371,6 +371,42 @@ TEST(KeyedConcurrency, KeysThatHoldNothingAreForgottenAndOthersNever) {
   EXPECT_TRUE(all.try_acquire("one more")) << "the lease is over";
 }
 
+// What time it is, and how often that was asked.
+class CountedClock final : public Clock {
+ public:
+  Instant now() const noexcept override { return clock.now(); }
+  MonoTime mono() const noexcept override {
+    ++looks;
+    return clock.mono();
+  }
+  void sleep_until(MonoTime until) override { clock.sleep_until(until); }
+
+  ManualClock clock;
+  mutable std::atomic<std::uint64_t> looks{0};
+};
+
+TEST(KeyedConcurrency, ANewKeyWithoutRoomLooksAtAFewOthersAndNotAtAll) {
+  // Keys are cheap to send: each of them must not cost a walk over all that there are.
+  constexpr std::size_t kMost = 5'000;
+  CountedClock clock;
+  auto all = KeyedConcurrency::make("reports", {.limit = 1, .lease = 1min}, &clock, kMost).value();
+  for (std::size_t i = 0; i < kMost; ++i)
+    ASSERT_TRUE(all.lease("leased" + std::to_string(i), {.id = kA}));
+  clock.looks = 0;
+  constexpr std::size_t kAsks = 1'000;
+  for (std::size_t i = 0; i < kAsks; ++i)
+    ASSERT_EQ(all.try_acquire("new" + std::to_string(i)).refusal(), LeaseRefusal::too_many_keys);
+  EXPECT_LE(clock.looks, kAsks * 300);
+  EXPECT_EQ(all.snapshot().refused, kAsks);
+
+  // And what came free is found, by one ask or by some more.
+  ASSERT_TRUE(all.release("leased4321", kA));
+  bool found = false;
+  for (std::size_t i = 0; i < kMost && !found; ++i) found = bool(all.try_acquire("another"));
+  EXPECT_TRUE(found);
+  EXPECT_LE(all.keys(), kMost);
+}
+
 TEST(KeyedConcurrency, ASlotOutlivesItsTable) {
   Slot slot;
   {

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "breaker/concurrency_core.h"
 #include "weir/concurrency.h"
@@ -22,7 +24,10 @@ struct KeyedConcurrency::Keys {
     std::lock_guard lock(mutex);
     const auto found = cores.find(key);
     if (found != cores.end()) return found->second;
-    if (cores.size() >= next_sweep) sweep_locked();
+    if (cores.size() >= most)
+      sweep_some_locked();
+    else if (cores.size() >= next_sweep)
+      sweep_locked();
     if (cores.size() >= most) {
       ++refused;
       return nullptr;
@@ -36,31 +41,46 @@ struct KeyedConcurrency::Keys {
     const auto found = cores.find(key);
     return found == cores.end() ? nullptr : found->second;
   }
-  // Forgets keys that hold nothing. Whoever holds something has its core, or the key's units are
-  // taken: what nobody else points to and is idle is nobody's.
+  using At = std::unordered_map<std::string, Core, Hash, std::equal_to<>>::iterator;
+
+  // Forgets a key that holds nothing; the one behind it. Whoever holds something has its core, or
+  // the key's units are taken: what nobody else points to and is idle is nobody's.
+  At forget_idle_locked(At at) {
+    if (at->second.use_count() != 1 || !at->second->idle()) return std::next(at);
+    const ConcurrencySnapshot last = at->second->snapshot();
+    given += last.leases_given;
+    expired += last.leases_expired;
+    refused += last.refused;
+    fence = std::max(fence, at->second->fence());
+    return cores.erase(at);
+  }
   void sweep_locked() {
-    for (auto at = cores.begin(); at != cores.end();) {
-      const bool forgotten = at->second.use_count() == 1 && at->second->idle();
-      if (forgotten) {
-        const ConcurrencySnapshot last = at->second->snapshot();
-        given += last.leases_given;
-        expired += last.leases_expired;
-        refused += last.refused;
-        fence = std::max(fence, at->second->fence());
-        at = cores.erase(at);
-      } else {
-        ++at;
-      }
-    }
+    for (auto at = cores.begin(); at != cores.end();) at = forget_idle_locked(at);
     // Half as many again may come before it is worth another look.
     next_sweep = std::min(most, std::max<std::size_t>(1'024, cores.size() + cores.size() / 2));
   }
+  // A few of them, the next ones the next time: every new key comes here once there is no room, and
+  // new keys are cheap to send. Going round by buckets, which stay where they are.
+  void sweep_some_locked() {
+    const std::size_t buckets = cores.bucket_count();
+    std::size_t looked = 0;
+    for (std::size_t i = 0; i < buckets && looked < kLooks && cores.size() >= most; ++i) {
+      hand = (hand + 1) % buckets;
+      std::vector<std::string_view> keys;
+      for (auto at = cores.begin(hand); at != cores.end(hand); ++at) keys.push_back(at->first);
+      looked += std::max<std::size_t>(keys.size(), 1);
+      for (const std::string_view key : keys) (void)forget_idle_locked(cores.find(key));
+    }
+  }
+
+  static constexpr std::size_t kLooks = 256;
 
   std::string name;
   ConcurrencyConfig config;
   Clock* clock = nullptr;
   std::size_t most = kMostKeys;
   std::size_t next_sweep = 1'024;
+  std::size_t hand = 0;  // the bucket that was looked at last
   mutable std::mutex mutex;
   std::unordered_map<std::string, Core, Hash, std::equal_to<>> cores;
   std::uint64_t given = 0;  // by keys that were forgotten, as the others
