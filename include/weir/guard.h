@@ -142,7 +142,7 @@ class Guard {
   // Takes units of a limit in the policy's `concurrency:`, of the counter that its `by` makes of
   // these values; a value that is missing counts as "absent". The Slot gives them back, or says why
   // there were none. Of a limit that the fleet shares it holds a lease, which this process renews;
-  // who waits for one asks again now and then, in no order.
+  // who waits for one stands in order with others of this process, and with nobody elsewhere.
   // Errors:      not_found: no limit of that name; invalid_argument: a value that it does not count
   //              by.
   Result<Slot> acquire(std::string_view name, std::span<const Descriptor> descriptors,

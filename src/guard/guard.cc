@@ -1,10 +1,7 @@
 #include "weir/guard.h"
 
-#include <algorithm>
-#include <chrono>
 #include <future>
 #include <memory>
-#include <thread>
 #include <utility>
 
 #include "guard/compose.h"
@@ -84,10 +81,6 @@ Result<Breaker> Guard::breaker(std::string_view name) const {
 
 namespace {
 
-// Whoever waits for a shared limit asks again after so long at the latest, and at the earliest.
-constexpr Nanos kAskAgain = std::chrono::milliseconds(100);
-constexpr Nanos kLeastPause = std::chrono::milliseconds(5);
-
 // An answer that comes in another thread, awaited. It comes within the store's deadline.
 template <class T>
 T awaited(const std::function<void(std::function<void(T)>)>& start) {
@@ -116,19 +109,16 @@ Result<Slot> Guard::acquire(std::string_view name, std::span<const Descriptor> d
     return all.try_acquire(found->counter.key, options.weight);
   if (!found->shared) return all.acquire(found->counter.key, options.weight, options.patience);
 
-  const auto give_up = std::chrono::steady_clock::now() + options.patience;
-  for (;;) {
-    const LeaseAnswer answer = impl_->lease_now(*found, {.id = {}, .weight = options.weight});
-    if (answer) return found->shared->slot(found->counter, *answer.lease);
-    const auto now = std::chrono::steady_clock::now();
-    if (answer.refusal != LeaseRefusal::full || now >= give_up)
-      return guard::SharedLimit::no_slot(answer.refusal == LeaseRefusal::full &&
-                                                 options.patience > Nanos::zero()
-                                             ? LeaseRefusal::timed_out
-                                             : answer.refusal);
-    const Nanos pause = std::clamp(answer.retry_after.value_or(kAskAgain), kLeastPause, kAskAgain);
-    std::this_thread::sleep_until(std::min(give_up, now + pause));
+  LeaseAnswer answer;
+  if (impl_->shared()->in_its_thread()) {
+    answer = found->shared->lease_without(found->counter, {.id = {}, .weight = options.weight});
+  } else {
+    answer = awaited<LeaseAnswer>([&](auto done) {
+      found->shared->acquire(found->counter, options.weight, options.patience, std::move(done));
+    });
   }
+  if (answer) return found->shared->slot(found->counter, *answer.lease);
+  return guard::SharedLimit::no_slot(answer.refusal);
 }
 
 Result<LeaseAnswer> Guard::lease(std::string_view name, std::span<const Descriptor> descriptors,

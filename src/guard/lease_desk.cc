@@ -19,18 +19,32 @@ void LeaseDesk::serve(std::vector<std::shared_ptr<SharedLimit>> limits) {
   if (!limits.empty()) poke();
 }
 
+void LeaseDesk::turn_by(MonoTime when) {
+  MonoTime next = next_.load();
+  while (when < next) {
+    if (!next_.compare_exchange_weak(next, when)) continue;
+    line_.post([this] { arm(); });
+    return;
+  }
+}
+
+void LeaseDesk::arm() {
+  const MonoTime next = next_.load();
+  if (next == kNone) return;
+  if (clock_.mono() >= next) return on_wake();
+  ports_.wake_at(next);
+}
+
 void LeaseDesk::on_wake() {
-  armed_ = false;
+  next_.store(kNone);
   std::vector<std::shared_ptr<SharedLimit>> all;
   {
     std::lock_guard lock(mutex_);
     all = limits_;
   }
-  bool more = false;
-  for (const auto& limit : all) more |= limit->turn();
-  if (!more) return;
-  armed_ = true;
-  ports_.wake_at(clock_.mono() + kTurn);
+  MonoTime next = kNone;
+  for (const auto& limit : all) next = std::min(next, limit->turn().value_or(kNone));
+  if (next != kNone) turn_by(next);
 }
 
 std::uint32_t lease_part(const ladder::Division& division, std::uint32_t limit,

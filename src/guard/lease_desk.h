@@ -33,7 +33,7 @@ class LeaseDesk {
     // From any thread: the store's time, as well as it is known.
     std::function<Instant()> store_now;
   };
-  // Between two turns, while there is anything to tell or to renew.
+  // Between two turns at most, while there is anything to tell or to renew.
   static constexpr Nanos kTurn = std::chrono::milliseconds(250);
 
   LeaseDesk(StoreLine& line, store::redis::KeySpace keys, Clock& clock, Nanos deadline, Ports ports)
@@ -51,10 +51,13 @@ class LeaseDesk {
   // These limits are shared from now on, and no others.
   void serve(std::vector<std::shared_ptr<SharedLimit>> limits);
   void close() { serve({}); }
-  // Something is to be told.
+  // Something is to be told: a turn comes, at once where none was to come soon.
   void poke() {
-    if (!armed_.exchange(true)) line_.post([this] { on_wake(); });
+    const MonoTime now = clock_.mono();
+    if (next_.load() > now + kTurn) turn_by(now);
   }
+  // A turn comes, no later than then.
+  void turn_by(MonoTime when);
 
   StoreLine& line() noexcept { return line_; }
   const store::redis::KeySpace& keys() const noexcept { return keys_; }
@@ -69,7 +72,10 @@ class LeaseDesk {
   const Nanos deadline_;
   const Ports ports_;
 
-  std::atomic<bool> armed_{false};  // a turn comes
+  static constexpr MonoTime kNone = MonoTime::max();
+  void arm();
+
+  std::atomic<MonoTime> next_{kNone};  // when the next turn comes
   std::mutex mutex_;
   std::vector<std::shared_ptr<SharedLimit>> limits_;
 };
