@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "testing/manual_clock.h"
+#include "weir/concurrency.h"
 #include "weir/guard.h"
 
 namespace {
@@ -118,6 +119,35 @@ routes:
   EXPECT_EQ(allocations - before, 0U);
   EXPECT_GT(allowed, 0);
   EXPECT_LT(allowed, 100);
+}
+
+TEST(ConcurrencyAllocation, TakingUnitsAllocatesNothingGivenOrNot) {
+  auto limit = Concurrency::make("reports", {.limit = 2}).value();
+  const std::uint64_t before = allocations;
+  int given = 0;
+  int full = 0;
+  for (int i = 0; i < 200; ++i) {
+    Slot one = limit.try_acquire();
+    Slot moved = std::move(one);
+    const Slot two = limit.try_acquire(1 + i % 2);
+    const Slot three = limit.try_acquire();
+    const Slot never = limit.try_acquire(3);
+    given += (moved ? 1 : 0) + (two ? 1 : 0) + (three ? 1 : 0);
+    full += never.refusal() == LeaseRefusal::never_fits ? 1 : 0;
+  }
+  EXPECT_EQ(allocations - before, 0U);
+  EXPECT_EQ(given, 400);
+  EXPECT_EQ(full, 200);
+}
+
+TEST(ConcurrencyAllocation, TakingUnitsOfAKeyThatIsKnownAllocatesNothing) {
+  auto all = KeyedConcurrency::make("reports", {.limit = 2}).value();
+  const Slot first = all.try_acquire("account");
+  const std::uint64_t before = allocations;
+  int given = 0;
+  for (int i = 0; i < 200; ++i) given += all.try_acquire("account") ? 1 : 0;
+  EXPECT_EQ(allocations - before, 0U);
+  EXPECT_EQ(given, 200);
 }
 
 TEST(GuardAllocation, TheCounterOfThisTestWorks) {
