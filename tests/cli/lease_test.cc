@@ -1,0 +1,203 @@
+// A concurrency limit that two `weir serve` share, asked by curl over /v1/lease: real processes,
+// one of which is killed, and a real Redis, which stops and comes back.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "drill/run/child_process.h"
+#include "program.h"
+#include "testing/redis_server.h"
+
+namespace weir::cli_tests {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+using Json = nlohmann::json;
+
+constexpr auto kPatience = 20s;
+
+struct Answer {
+  int status = 0;
+  Json body;
+  std::string retry_after;  // the header line's value
+};
+
+// One of two `weir serve`.
+class Served {
+ public:
+  Served(const Folder& folder, std::uint16_t store, int index, const std::string& numbers)
+      : folder_(folder) {
+    const std::string name = "worker" + std::to_string(index);
+    folder.write(name + ".yaml",
+                 "store: {url: 'redis://127.0.0.1:" + std::to_string(store) +
+                     "', deadline: 200ms, workers: {of: 2, index: " + std::to_string(index) +
+                     "}}\nconcurrency:\n  reports: {" + numbers + ", shared: true}\n");
+    child_ = drill::ChildProcess::start({WEIR_PROGRAM, "serve", name + ".yaml", "--http",
+                                         "127.0.0.1:0", "--grpc", "off", "--admin", "off"},
+                                        folder.path(), folder.path() + "/" + name + ".log")
+                 .value();
+    const auto until = steady_clock::now() + kPatience;
+    while (url_.empty() && child_->running() && steady_clock::now() < until) {
+      std::this_thread::sleep_for(5ms);
+      const std::string text = child_->output();
+      const std::size_t at = text.find("http://");
+      const std::size_t end = text.find('\n', at);
+      if (at != std::string::npos && end != std::string::npos) url_ = text.substr(at, end - at);
+    }
+    EXPECT_FALSE(url_.empty()) << child_->output();
+  }
+
+  Answer post(const std::string& verb, const Json& body) const {
+    const Outcome asked =
+        run({"curl", "-s", "-m", "10", "-w", "\n%{http_code} %header{retry-after}", "-d",
+             body.dump(), url_ + "/v1/lease/reports/" + verb},
+            {.folder = folder_.path()});
+    const std::size_t line = asked.out.rfind('\n');
+    if (line == std::string::npos) return {};
+    Answer answer;
+    answer.body = Json::parse(asked.out.substr(0, line), nullptr, false);
+    const std::string last = asked.out.substr(line + 1);
+    answer.status = std::atoi(last.c_str());
+    answer.retry_after = last.substr(std::min(last.size(), last.find(' ') + 1));
+    return answer;
+  }
+  Answer acquire(const std::string& id, int weight = 1) const {
+    return post("acquire", {{"id", id}, {"weight", weight}});
+  }
+  Answer renew(const std::string& id) const { return post("renew", {{"id", id}}); }
+  Answer release(const std::string& id) const { return post("release", {{"id", id}}); }
+  drill::ChildProcess& process() { return *child_; }
+
+ private:
+  const Folder& folder_;
+  std::optional<drill::ChildProcess> child_;
+  std::string url_;
+};
+
+std::string job(int number) {
+  return "job-" + std::to_string(1'000 + number) + "-attempt-1";
+}
+
+class LeaseOverHttp : public ::testing::Test {
+ protected:
+  static bool until(const std::function<bool()>& done) {
+    const auto end = steady_clock::now() + kPatience;
+    while (!done()) {
+      if (steady_clock::now() > end) return false;
+      std::this_thread::sleep_for(10ms);
+    }
+    return true;
+  }
+  // Whether this worker's answers are the store's: of an id that nobody holds it knows that.
+  static bool by_store(const Served& worker) { return worker.renew(job(0)).status == 404; }
+  // Leases that stand in the store.
+  int stored() {
+    int sum = 0;
+    for (const std::string& key : store_.keys("*!ends"))
+      sum += std::stoi(store_.text({"ZCARD", key}));
+    return sum;
+  }
+
+  Folder folder_;
+  testing::RedisServer store_;
+};
+
+TEST_F(LeaseOverHttp, IsOneLimitForBothThroughAStoreThatGoesAndComesBack) {
+  const std::string numbers = "limit: 2, lease: 60s, max_hold: 120s";
+  Served a(folder_, store_.port(), 0, numbers);
+  Served b(folder_, store_.port(), 1, numbers);
+  ASSERT_TRUE(until([&] { return by_store(a) && by_store(b); }));
+
+  // Healthy: one limit, one id is one lease, whoever is asked.
+  const Answer first = a.acquire(job(1));
+  ASSERT_EQ(first.status, 200) << first.body;
+  EXPECT_EQ(first.body["granted"], true);
+  EXPECT_EQ(first.body["id"], job(1));
+  const Answer again = b.acquire(job(1));
+  EXPECT_EQ(again.status, 200);
+  EXPECT_EQ(again.body["repeated"], true);
+  EXPECT_EQ(again.body["fence"], first.body["fence"]);
+  const Answer otherwise = b.acquire(job(1), 2);
+  EXPECT_EQ(otherwise.status, 400);
+  EXPECT_EQ(otherwise.body["reason"], "held_otherwise");
+  const Answer second = b.acquire(job(2));
+  ASSERT_EQ(second.status, 200);
+  EXPECT_GT(second.body["fence"], first.body["fence"]);
+  const Answer full = a.acquire(job(3));
+  EXPECT_EQ(full.status, 429);
+  EXPECT_EQ(full.body["reason"], "full");
+  EXPECT_GT(full.body["retry_after_ms"], 0);
+  EXPECT_FALSE(full.retry_after.empty());
+  EXPECT_EQ(a.acquire(job(3), 3).body["reason"], "never_fits");
+  EXPECT_EQ(a.renew(job(2)).status, 200) << "what the other gave";
+
+  // Away: each goes on with what it gave, and of what it does not know says neither yes nor no.
+  store_.kill();
+  ASSERT_TRUE(until([&] { return !by_store(a) && !by_store(b); }));
+  const Answer renewed = a.renew(job(1));
+  EXPECT_EQ(renewed.status, 200);
+  EXPECT_EQ(renewed.body["without_store"], true);
+  EXPECT_EQ(renewed.body["fence"], first.body["fence"]);
+  const Answer unknown = a.renew(job(9));
+  EXPECT_EQ(unknown.status, 503);
+  EXPECT_EQ(unknown.body["reason"], "store_away");
+  EXPECT_EQ(unknown.retry_after, "1");
+  EXPECT_EQ(a.release(job(9)).status, 503);
+  const Answer both = a.acquire(job(4), 2);
+  EXPECT_EQ(both.status, 503) << "more than its part";
+  EXPECT_EQ(both.body["reason"], "store_away");
+  EXPECT_EQ(b.release(job(2)).status, 200);
+  EXPECT_EQ(b.release(job(2)).status, 404) << "it is over, as it was told";
+  EXPECT_EQ(b.renew(job(2)).status, 404);
+  const Answer own = b.acquire(job(5));
+  EXPECT_EQ(own.status, 200) << "its part is free again: " << own.body;
+  EXPECT_EQ(own.body["without_store"], true);
+  EXPECT_GT(own.body["fence"], second.body["fence"]);
+
+  // Back, with nothing: it is told of what stands, once each.
+  store_.start();
+  ASSERT_TRUE(until([&] { return by_store(a) && by_store(b); }));
+  ASSERT_TRUE(until([&] { return stored() == 2; })) << stored();
+  EXPECT_EQ(b.renew(job(1)).status, 200);
+  EXPECT_EQ(a.renew(job(5)).body["fence"], own.body["fence"]);
+  EXPECT_EQ(a.acquire(job(3)).status, 429);
+  EXPECT_EQ(a.release(job(5)).status, 200) << "what the other gave";
+  EXPECT_EQ(b.renew(job(5)).body["reason"], "gone");
+  EXPECT_EQ(a.acquire(job(3)).status, 200);
+  EXPECT_EQ(stored(), 2);
+}
+
+TEST_F(LeaseOverHttp, WhatAKilledProcessHeldIsFreeWhenItsLeaseEndsAndNotBefore) {
+  constexpr auto kLease = 3s;
+  const std::string numbers = "limit: 3, lease: 3s, max_hold: 60s";
+  Served a(folder_, store_.port(), 0, numbers);
+  Served b(folder_, store_.port(), 1, numbers);
+  ASSERT_TRUE(until([&] { return by_store(a) && by_store(b); }));
+  const auto before = steady_clock::now();
+  ASSERT_EQ(a.acquire(job(1), 3).status, 200);
+  const auto after = steady_clock::now();
+  a.process().kill();  // SIGKILL
+  std::optional<steady_clock::time_point> asked;
+  EXPECT_TRUE(until([&] {
+    asked = steady_clock::now();
+    const Answer answer = b.acquire(job(2), 3);
+    if (answer.status != 200) {
+      EXPECT_EQ(answer.body["reason"], "full") << answer.body;
+    }
+    return answer.status == 200;
+  }));
+  const auto heard = steady_clock::now();
+  EXPECT_GE(heard - before, kLease) << "not while the dead one may still be at it";
+  // The ask before this one was within the lease, but for the time that an ask took.
+  EXPECT_LE(*asked - after, kLease + 5s);
+  EXPECT_EQ(stored(), 1);
+}
+
+}  // namespace
+}  // namespace weir::cli_tests
