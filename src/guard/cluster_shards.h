@@ -118,6 +118,7 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
     return *owners_[slot].load(std::memory_order_acquire);
   }
   ladder::Moment moment() const noexcept { return owners_[0].load()->moment(); }
+  Instant store_time() const noexcept { return owners_[0].load()->store_time(); }
   // Held by whoever looks at it: the loop does not wait for that.
   std::shared_ptr<const std::vector<Shown>> shown() const { return *shown_.read(); }
 

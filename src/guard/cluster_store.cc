@@ -58,7 +58,7 @@ class ClusterStore final : public SharedStore, private StoreLine {
                        return lease_part(*shards_.owner_now(slot).ladder().division(), limit,
                                          digest);
                      },
-                 .store_now = [this] { return shards_.moment().store; }}),
+                 .store_now = [this] { return shards_.store_time(); }}),
         shards_(io_, std::move(options), clock, observer, [this] {
           {
             // The lock, so that who is about to wait has not looked yet.

@@ -4,7 +4,7 @@ namespace weir::guard {
 
 namespace redis = store::redis;
 
-void GiveBacks::give_back(std::span<const Charge> charges, Instant loaded_at, bool asking) {
+void GiveBacks::give_back(std::span<const Charge> charges, const Under& under) {
   if (free_.empty()) {
     errands_.push_back(std::make_unique<Errand>());
     free_.push_back(errands_.size() - 1);
@@ -34,13 +34,13 @@ void GiveBacks::give_back(std::span<const Charge> charges, Instant loaded_at, bo
   client_.ask(errand.counters,
               {.answer_by = until,
                .vote_by = until,
-               .loaded_at = loaded_at,
+               .loaded_at = under.loaded_at,
                .generation = 0,
-               .now = {},
+               .now = under.now,
                .not_after = {},
                .owed = {},
                .known = {},
-               .asking = asking},
+               .asking = under.asking},
               *this, kTokens | place);
 }
 

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -47,9 +49,14 @@ class GiveBacks final : private store::redis::AskHandler {
         counters_(counters),
         listener_(listener) {}
 
-  // Charges of one ask, under numbers loaded at `loaded_at`. `asking`: it was sent ahead of its
-  // slot, which is on its way there.
-  void give_back(std::span<const Charge> charges, Instant loaded_at, bool asking);
+  // How the charges were asked for.
+  struct Under {
+    Instant loaded_at{};         // see AskOptions
+    std::optional<Instant> now;  // see AskOptions
+    bool asking = false;         // ahead of their slot, which is on its way there
+  };
+  // Charges of one ask.
+  void give_back(std::span<const Charge> charges, const Under& under);
 
   void on_late(const store::redis::LateReply& late);
   void on_lost(std::uint64_t token);

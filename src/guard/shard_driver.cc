@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/key_digest.h"
+#include "limit/client_skew.h"
 #include "render/text.h"
 #include "store/redis/script.h"
 
@@ -72,6 +73,7 @@ limit::State state_after(const store::Counter& counter, const redis::CounterRepl
 ShardDriver::Options ShardDriver::Options::of(const policy::StoreSpec& spec, std::uint64_t random) {
   return {.deadline = spec.deadline,
           .worker = drawn(random, 1),
+          .client_clock = spec.client_clock,
           .ladder = {.breaker = breaker_config(spec),
                      .known_keys = static_cast<std::size_t>(spec.known_keys),
                      .random_seed = drawn(random, 2)},
@@ -173,9 +175,32 @@ LadderVerdict ShardDriver::not_recorded(const ladder::LadderRequest& request,
 
 Moment ShardDriver::moment() const noexcept {
   const MonoTime mono = clock_.mono();
+  return {deciding_time(store_time_at(mono)), mono};
+}
+
+Instant ShardDriver::store_time_at(MonoTime mono) const noexcept {
   const std::int64_t offset = store_offset_ns_.load(std::memory_order_relaxed);
-  if (offset == kUnknownOffset) return {clock_.now(), mono};
-  return {Instant{mono.time_since_epoch() + Nanos(offset)}, mono};
+  if (offset == kUnknownOffset) return clock_.now();
+  return Instant{mono.time_since_epoch() + Nanos(offset)};
+}
+
+// A clock that is further off than the arithmetic forgives would be seen by others as one that was
+// set, and they would bring back what it counted: it goes with the store's as far as that.
+Instant ShardDriver::deciding_time(Instant store) const noexcept {
+  if (!options_.client_clock) return store;
+  constexpr Nanos kMost(limit::kMostClientSkewNs);
+  return std::clamp(clock_.now(), store - kMost, store + kMost);
+}
+
+// A load is told by the clock of whoever loaded it: what that is off by is taken out. By the same
+// each time, as long as it is about that, so that the order of two loads stays what it is.
+GiveBacks::Under ShardDriver::under(Instant now, Instant loaded_at, bool asking) noexcept {
+  constexpr Nanos kAbout = std::chrono::milliseconds(100);
+  const Nanos off = now - clock_.now();
+  if (std::chrono::abs(off - load_off_) > kAbout) load_off_ = off;
+  GiveBacks::Under out{.loaded_at = loaded_at + load_off_, .now = {}, .asking = asking};
+  if (options_.client_clock) out.now = now;
+  return out;
 }
 
 ShardDriver::Connection ShardDriver::connection() const {
@@ -200,6 +225,7 @@ std::string ShardDriver::state_json() const {
   if (const std::optional<Nanos> skew = clock_skew()) {
     out += ",\"clock_skew_us\":" + std::to_string(skew->count() / 1'000);
   }
+  if (options_.client_clock) out += ",\"clock\":\"client\"";
   const auto ms_since = [this](MonoTime then) {
     return std::to_string(
         std::chrono::duration_cast<std::chrono::milliseconds>(clock_.mono() - then).count());
@@ -222,7 +248,7 @@ std::string ShardDriver::state_json() const {
 
 std::optional<Nanos> ShardDriver::clock_skew() const noexcept {
   if (store_offset_ns_.load(std::memory_order_relaxed) == kUnknownOffset) return std::nullopt;
-  return moment().store - clock_.now();
+  return store_time() - clock_.now();
 }
 
 // ---- Asks
@@ -276,6 +302,7 @@ void ShardDriver::send_as_one(std::span<SharedAsk* const> asks, bool asking, boo
   const bool several = asks.size() > 1;
   const std::span<const store::Counter> counters =
       several ? std::span<const store::Counter>(flight.counters) : asks.front()->request.counters;
+  const GiveBacks::Under under = this->under(now.store, flight.loaded_at, asking);
   tell_owed(flight, counters, now);
   bring_known(flight, counters, now);
   MonoTime answer_by = now.mono + options_.deadline;
@@ -287,9 +314,9 @@ void ShardDriver::send_as_one(std::span<SharedAsk* const> asks, bool asking, boo
   client_.ask(counters,
               {.answer_by = answer_by,
                .vote_by = now.mono + options_.deadline,
-               .loaded_at = flight.loaded_at,
+               .loaded_at = under.loaded_at,
                .generation = ladder_.breaker().generation(),
-               .now = {},
+               .now = under.now,
                .not_after = {},
                .owed = flight.tells ? std::span<const std::optional<redis::Owed>>(
                                           flight.owed.data(), counters.size())
@@ -487,7 +514,8 @@ void ShardDriver::take_back(const Flight& flight, std::span<const store::Counter
     if (owed > 0) twice += ladder_.known().forgive(counters[i], superfluous.outage, receipt, owed);
     if (twice > 0) charges_.push_back({counters[i], twice, receipt});
   }
-  if (!charges_.empty()) give_backs_.give_back(charges_, flight.loaded_at, flight.asking);
+  if (!charges_.empty())
+    give_backs_.give_back(charges_, under(moment().store, flight.loaded_at, flight.asking));
 }
 
 void ShardDriver::give_back(const SharedAsk& ask, std::span<const store::Counter> counters,
@@ -497,7 +525,8 @@ void ShardDriver::give_back(const SharedAsk& ask, std::span<const store::Counter
     if (!charged[i].charged || charged[i].units == 0) continue;
     charges_.push_back({counters[i], charged[i].units, charged[i].step.receipt()});
   }
-  if (!charges_.empty()) give_backs_.give_back(charges_, ask.loaded_at, ask.asking);
+  if (!charges_.empty())
+    give_backs_.give_back(charges_, under(moment().store, ask.loaded_at, ask.asking));
 }
 
 void ShardDriver::take_back(const SharedAsk& ask, std::span<const store::Counter> counters,
@@ -518,7 +547,8 @@ void ShardDriver::take_back(const SharedAsk& ask, std::span<const store::Counter
     }
     if (twice > 0) charges_.push_back({counters[i], twice, receipt});
   }
-  if (!charges_.empty()) give_backs_.give_back(charges_, ask.loaded_at, ask.asking);
+  if (!charges_.empty())
+    give_backs_.give_back(charges_, under(moment().store, ask.loaded_at, ask.asking));
 }
 
 void ShardDriver::learn(std::span<const store::Counter> counters, const redis::Answer& answer) {
@@ -717,6 +747,24 @@ void ShardDriver::note_store_time(MonoTime now) {
   const Instant middle = low + (clock.latest(now) - low) / 2;
   store_offset_ns_.store((middle.time_since_epoch() - now.time_since_epoch()).count(),
                          std::memory_order_relaxed);
+  if (options_.client_clock) look_at_skew();
+}
+
+// Said once until they agree again.
+void ShardDriver::look_at_skew() {
+  const Nanos skew = store_time() - clock_.now();
+  if (std::exchange(said_skew_, std::chrono::abs(skew) > Nanos(limit::kMostClientSkewNs))) return;
+  if (!said_skew_) return;
+  using std::chrono::milliseconds;
+  const std::string off =
+      std::to_string(std::chrono::duration_cast<milliseconds>(std::chrono::abs(skew)).count());
+  const std::string most = std::to_string(
+      std::chrono::duration_cast<milliseconds>(Nanos(limit::kMostClientSkewNs)).count());
+  tell({.kind = StoreEvent::Kind::fault,
+        .why = "this machine's clock is " + off + " ms " +
+               (skew < Nanos(0) ? "ahead of" : "behind") +
+               " the store's; `clock: client` follows it no further than " + most +
+               " ms: synchronise both"});
 }
 
 }  // namespace weir::guard

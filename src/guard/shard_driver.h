@@ -62,6 +62,8 @@ class ShardDriver final : private store::redis::ClientEvents,
   struct Options {
     Nanos deadline{std::chrono::milliseconds(20)};  // of an ask, and of a probe
     std::uint64_t worker = 0;                       // random: whose owed units these are
+    // This machine's clock decides what is counted when, as far as it goes with the store's.
+    bool client_clock = false;
     ladder::ShardLadder::Options ladder;
     store::redis::ClientOptions client;
     FleetSeat::Options seat;
@@ -143,7 +145,10 @@ class ShardDriver final : private store::redis::ClientEvents,
   // Who shares the limits from now on.
   void divide(ladder::Division division) { ladder_.divide(std::move(division)); }
 
+  // By the clock that decides.
   ladder::Moment moment() const noexcept;
+  // By the store's, whichever decides: what stands there beside the counters goes by it.
+  Instant store_time() const noexcept { return store_time_at(clock_.mono()); }
   Nanos deadline() const noexcept { return options_.deadline; }
   const ladder::ShardLadder& ladder() const noexcept { return ladder_; }
   // See ShardLadder::restore_overspend().
@@ -193,6 +198,11 @@ class ShardDriver final : private store::redis::ClientEvents,
   void bring_known(Flight& flight, std::span<const store::Counter> counters,
                    const ladder::Moment& now);
   std::optional<Nanos> clock_skew() const noexcept;
+  Instant store_time_at(MonoTime mono) const noexcept;
+  Instant deciding_time(Instant store) const noexcept;
+  // What an ask says of time, by the clock that decides.
+  GiveBacks::Under under(Instant now, Instant loaded_at, bool asking) noexcept;
+  void look_at_skew();
   void settle_told(const Flight& flight, std::span<const store::Counter> counters);
   void note_decided(Flight& flight, const SharedAsk& ask, const SharedAsk::OwnDecision& own);
   static void note_unwanted(Flight& flight);
@@ -260,6 +270,8 @@ class ShardDriver final : private store::redis::ClientEvents,
     std::uint64_t without = 0;  // decisions made without the store before
   };
   Away away_;
+  bool said_skew_ = false;
+  Nanos load_off_{0};  // the clock that decides, less this machine's
   std::vector<std::unique_ptr<Flight>> flights_;
   std::vector<std::uint64_t> free_flights_;
   std::vector<GiveBacks::Charge> charges_;

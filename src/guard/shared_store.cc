@@ -100,7 +100,7 @@ class ThreadedStore final : public SharedStore, private StoreLine {
                      [this](std::uint32_t limit, std::uint16_t, const KeyDigest& digest) {
                        return lease_part(*driver_.ladder().division(), limit, digest);
                      },
-                 .store_now = [this] { return driver_.moment().store; }}),
+                 .store_now = [this] { return driver_.store_time(); }}),
         first_(io_, redis::server_wire(io_, first.spec, first.url, clock), std::move(first.options),
                std::move(first.keys), clock, observer,
                {.connection_changed =

@@ -64,10 +64,6 @@ Result<void> SharedStore::check(const policy::Model& model) {
       return not_here("a cluster with a `fallback` is not in this release; take `fallback` out");
     }
   }
-  if (spec.client_clock)
-    return not_here("`clock: client` is not in this release; the store's own clock is used");
-  if (spec.regions > 1)
-    return not_here("several regions are not in this release; take `regions` out");
   for (const policy::Route& route : model.routes) {
     if (auto logs = check_logs("route", route); !logs) return logs;
     if (!meters(route)) continue;

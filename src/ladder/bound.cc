@@ -105,12 +105,11 @@ std::optional<std::uint64_t> most_admitted(const limit::Numbers& numbers, Failur
   const Wide whole = most_in_window(numbers);
   if (whole == 0) return 0;  // a block holds in every mode
   Wide most = 0;
-  if (exposure.store_answered)
-    most += whole * (Wide{std::max(exposure.regions, 1u)} + exposure.losses);
+  if (exposure.store_answered) most += whole * (Wide{1} + exposure.losses);
   if (exposure.fallback_answered) most += whole;
   const auto without = most_without_store(numbers, policy, exposure);
   if (!without) return std::nullopt;
-  return clamped(most + *without);
+  return clamped((most + *without) * std::max(exposure.regions, 1u));
 }
 
 std::uint64_t most_under_ceiling(const limit::Numbers& ceiling, std::uint32_t workers,

@@ -23,7 +23,8 @@ std::uint64_t most_in(const limit::Numbers& numbers, Nanos interval) noexcept;
 // sliding_window, any interval of one period for gcra and sliding_log.
 std::uint64_t most_in_window(const limit::Numbers& numbers) noexcept;
 
-// What a fleet went through in one window of a limit.
+// What a fleet went through in one window of a limit. Where there are several regions, each of them
+// is such a fleet, with a store of its own, and went through as much.
 struct Exposure {
   std::uint32_t workers = 1;       // members of the fleet
   std::uint32_t cut_off = 0;       // of these, how many could not reach the store for some of it
@@ -31,7 +32,7 @@ struct Exposure {
   std::uint32_t replaced = 0;      // restarted or replaced between two outages of the window
   bool fallback_answered = false;  // a second store was asked instead
   std::uint32_t losses = 0;        // times that the store lost its data
-  std::uint32_t regions = 1;       // stores that each grant the whole limit
+  std::uint32_t regions = 1;       // fleets that each grant the whole limit
   // settle: units that a metered rule may serve beyond its parts; absent: as many as come.
   std::optional<std::uint64_t> overspend = 0;
   const limit::Numbers* ceiling = nullptr;  // of the route, one in each process; null: none
@@ -39,12 +40,13 @@ struct Exposure {
 
 // The most that one key can be admitted in one window (see most_in_window).
 //
-//   the store answered                         the limit, once a region
+//   the store answered                         the limit
 //   workers cut off, bounded or settle         the sum of their parts; settle: and the overspend
 //   a worker replaced between two outages      its part again
 //   workers cut off, with a ceiling            no more than their ceilings let through
 //   a fallback store answered                  the limit once more
 //   the store lost its data                    at most the limit a loss
+//   several regions                            all of it, once a region
 //
 // Absent where nothing bounds it: somebody cut off, and open or an overspend without end, and no
 // ceiling.

@@ -81,6 +81,11 @@ TEST(Bound, OfAFleetFollowsWhatItWentThrough) {
   EXPECT_EQ(most(bounded, {.workers = 3, .cut_off = 3, .fallback_answered = true}), 300u);
   EXPECT_EQ(most(bounded, {.workers = 3, .losses = 2}), 300u);
   EXPECT_EQ(most(bounded, {.workers = 3, .regions = 2}), 200u);
+  EXPECT_EQ(most(bounded, {.workers = 3, .cut_off = 3, .store_answered = false, .regions = 2}),
+            200u);
+  EXPECT_EQ(most(bounded, {.workers = 3, .cut_off = 1, .regions = 2}), 268u);
+  EXPECT_EQ(most(bounded, {.workers = 3, .losses = 2, .regions = 2}), 600u);
+  EXPECT_EQ(most(closed, {.workers = 3, .cut_off = 3, .store_answered = false, .regions = 2}), 0u);
   EXPECT_EQ(most(closed, {.workers = 3, .cut_off = 3}), 100u);
   EXPECT_EQ(most(closed, {.workers = 3, .cut_off = 3, .store_answered = false}), 0u);
   EXPECT_EQ(most(settle, {.workers = 3, .cut_off = 3, .overspend = 50}), 250u);

@@ -1,6 +1,7 @@
 #include "ladder/explain.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/http_status.h"
 #include "ladder/bound.h"
@@ -23,6 +24,17 @@ Answer answer(Verdict verdict, Reason reason, std::string when) {
 
 bool is_embedded(const Model& model) {
   return model.store.url == "memory:";
+}
+
+// In all regions, of each of which `workers` are.
+std::uint32_t workers_everywhere(const Model& model, std::uint32_t workers) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
+  return static_cast<std::uint32_t>(std::min(std::uint64_t{workers} * model.store.regions, kMost));
+}
+
+std::uint64_t times(std::uint64_t regions, std::uint64_t units) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+  return units > kMost / regions ? kMost : units * regions;
 }
 
 // The worst wait from the store's first answer until every key asks it again: the cooldown that the
@@ -129,7 +141,8 @@ StateOfStore away(const Model& model, const Route& route, const ExplainOptions& 
   out.bounds = bounds_of(route, {.workers = options.workers,
                                  .cut_off = options.workers,
                                  .store_answered = false,
-                                 .fallback_answered = fallback});
+                                 .fallback_answered = fallback,
+                                 .regions = model.store.regions});
   const std::string under_ceiling =
       route.ceiling ? "over the ceiling of " + route.ceiling->text + " a worker" : "";
   const Answer over_ceiling = answer(Verdict::refused, Reason::over_ceiling, under_ceiling);
@@ -231,7 +244,8 @@ std::vector<std::string> besides(const Model& model, const Route& route,
     out.push_back(std::move(reserved) + ".");
   if (route.ceiling && route.when_store_fails != FailurePolicy::closed)
     out.push_back("All keys together, without the store: at most " +
-                  std::to_string(most_under_ceiling(route.ceiling->numbers, options.workers,
+                  std::to_string(most_under_ceiling(route.ceiling->numbers,
+                                                    workers_everywhere(model, options.workers),
                                                     Nanos(route.ceiling->numbers.period_ns))) +
                   " in any " + interval_in_words(Nanos(route.ceiling->numbers.period_ns)) +
                   " (ceiling " + route.ceiling->text + " a worker).");
@@ -241,13 +255,15 @@ std::vector<std::string> besides(const Model& model, const Route& route,
 // The most that one key is admitted while the store is away for so long.
 std::optional<std::uint64_t> most_without_store(const Route& route, const Rule& rule,
                                                 const limit::Numbers& numbers, Nanos length,
+                                                std::uint64_t regions,
                                                 std::optional<std::uint64_t> ceilings) {
   if (route.when_store_fails == FailurePolicy::closed) return 0;
   std::optional<std::uint64_t> most;
-  if (route.when_store_fails == FailurePolicy::bounded) most = most_in(numbers, length);
+  if (route.when_store_fails == FailurePolicy::bounded)
+    most = times(regions, most_in(numbers, length));
   const auto overspend = overspend_of(route, rule);
   if (route.when_store_fails == FailurePolicy::settle && overspend)
-    most = most_in(numbers, length) + *overspend;
+    most = times(regions, most_in(numbers, length) + *overspend);
   if (!most || !ceilings) return most ? most : ceilings;
   return std::min(*most, *ceilings);
 }
@@ -257,9 +273,10 @@ std::optional<std::uint64_t> most_in_outage(const Model& model, const Route& rou
                                             std::optional<std::uint64_t> ceilings) {
   if (rule.shadow || route.shadow) return std::nullopt;
   return most_of_keys(rule, [&](const limit::Numbers& numbers) {
-    const auto most = most_without_store(route, rule, numbers, length, ceilings);
-    if (!most || !model.store.fallback_url) return most;
-    return std::optional(*most + most_in(numbers, length));
+    const std::uint64_t regions = model.store.regions;
+    auto most = most_without_store(route, rule, numbers, length, regions, ceilings);
+    if (most && model.store.fallback_url) *most += times(regions, most_in(numbers, length));
+    return most;
   });
 }
 
@@ -268,7 +285,8 @@ ExplainedOutage outage_of(const Model& model, const Route& route, const ExplainO
   ExplainedOutage out{.length = length, .back_within = back_within(model.store, length)};
   const bool under_ceiling = route.ceiling && route.when_store_fails != FailurePolicy::closed;
   if (under_ceiling)
-    out.all_keys = most_under_ceiling(route.ceiling->numbers, options.workers, length);
+    out.all_keys = most_under_ceiling(route.ceiling->numbers,
+                                      workers_everywhere(model, options.workers), length);
   for (const Rule& rule : route.rules)
     out.bounds.push_back({rule.name, most_in_outage(model, route, rule, length, out.all_keys)});
   return out;
@@ -347,7 +365,12 @@ std::vector<std::string> store_facts(const Model& model) {
     out.push_back("A worker does not start without it.");
   if (model.store.regions > 1)
     out.push_back("Each of " + std::to_string(model.store.regions) +
-                  " regions has one of its own and grants the whole limit.");
+                  " regions has one of its own, with as many workers, and grants the whole limit: "
+                  "what is said to be the most is of all regions together.");
+  if (model.store.client_clock)
+    out.push_back(
+        "Workers count by their own clocks, each within 400 ms of the store's: windows may begin "
+        "that much early or late.");
   return out;
 }
 
@@ -395,7 +418,8 @@ std::string_view to_string(StoreState state) {
 Result<Explanation> explain(const Model& model, const ExplainOptions& options) {
   Explanation out{.store = policy::redacted(model.store.url),
                   .embedded = is_embedded(model),
-                  .workers = std::max(options.workers, 1u)};
+                  .workers = std::max(options.workers, 1u),
+                  .regions = is_embedded(model) ? 1 : model.store.regions};
   out.deadline = policy::to_text(model.store.deadline);
   ExplainOptions checked = options;
   checked.workers = out.workers;

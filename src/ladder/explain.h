@@ -99,7 +99,8 @@ struct ExplainedSafeguard {
 struct Explanation {
   std::string store;  // without credentials
   bool embedded = false;
-  std::uint32_t workers = 1;
+  std::uint32_t workers = 1;  // of each region
+  std::uint32_t regions = 1;
   std::string deadline;                    // what a request waits for the store
   std::vector<std::string> store_facts;    // sentences about the store
   std::vector<std::string> request_facts;  // what becomes of requests without a route

@@ -59,6 +59,39 @@ TEST(Explain, NamesTheStatusesOfEachFailurePolicy) {
   EXPECT_EQ(away("shadow: true, when_store_fails: closed"), (std::vector<int>{503}));
 }
 
+TEST(Explain, PrintsTheMostOfAllRegionsTogether) {
+  const std::string store = "{url: 'redis://127.0.0.1', regions: 3}";
+  const ExplainOptions options{.workers = 4, .outage = 30s};
+  const Explanation bounded = explained(
+      "{limits: [{requests: 100, per: minute, algorithm: fixed_window}], protects: capacity, "
+      "ceiling: 5 per second}",
+      options, store);
+  EXPECT_EQ(state(bounded, StoreState::answers).bounds[0].most, 300u);
+  EXPECT_EQ(state(bounded, StoreState::away).bounds[0].most, 300u);
+  EXPECT_EQ(state(bounded, StoreState::slow).bounds[0].most, 600u);
+  EXPECT_EQ(state(bounded, StoreState::returning).bounds[0].most, 600u);
+  // Two windows are touched in it.
+  EXPECT_EQ(bounded.routes[0].outage->bounds[0].most, 600u);
+  EXPECT_EQ(bounded.routes[0].outage->all_keys, 3u * 4u * (5u + 150u));
+  EXPECT_EQ(bounded.plan->regions, 3u);
+  const std::string text = one_line(bounded);
+  EXPECT_NE(text.find("4 workers in each of 3 regions"), std::string::npos) << text;
+  EXPECT_NE(text.find("an outage of 30s, 4 workers in each of 3 regions"), std::string::npos);
+  EXPECT_NE(explain_json(bounded).find("\"workers\":4,\"regions\":3"), std::string::npos)
+      << explain_json(bounded);
+  const Explanation closed =
+      explained("{limits: [5 per minute], protects: security}", options, store);
+  EXPECT_EQ(state(closed, StoreState::away).bounds[0].most, 0u);
+}
+
+TEST(Explain, SaysWhoseTimeCounts) {
+  const std::string limits = "{limits: [5 per minute], protects: capacity, ceiling: 5 per second}";
+  EXPECT_EQ(one_line(explained(limits)).find("own clocks"), std::string::npos);
+  EXPECT_NE(one_line(explained(limits, {}, "{url: 'redis://127.0.0.1', clock: client}"))
+                .find("Workers count by their own clocks, each within 400 ms of the store's"),
+            std::string::npos);
+}
+
 TEST(Explain, PrintsTheBoundThatIsEnforced) {
   const Explanation bounded = explained(
       "{limits: [{requests: 100, per: minute, algorithm: fixed_window}], protects: capacity}",

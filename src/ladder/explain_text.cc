@@ -193,6 +193,8 @@ std::string explain_text(const Explanation& explanation) {
   if (!explanation.embedded || explanation.workers > 1)
     out += ", " + std::to_string(explanation.workers) +
            (explanation.workers == 1 ? " worker" : " workers");
+  if (explanation.regions > 1)
+    out += " in each of " + std::to_string(explanation.regions) + " regions";
   out += "\n";
   for (const std::string& fact : explanation.store_facts) paragraph(out, 2, "", 2, fact);
   for (const std::string& fact : explanation.request_facts) paragraph(out, 2, "", 2, fact);

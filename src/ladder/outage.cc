@@ -64,6 +64,7 @@ class Planner {
     const policy::StoreSpec& store = knobs.store;
     OutagePlan out{.outage = outage_,
                    .workers = knobs.workers,
+                   .regions = store.regions,
                    .failures = store.breaker.failures,
                    .deadline = store.deadline,
                    .detection = detection(knobs),
@@ -93,6 +94,11 @@ class Planner {
 
   bool has_rate() const { return offered_ && offered_->per > Nanos{0}; }
 
+  static std::uint32_t everywhere(const Knobs& knobs) {
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(
+        times(knobs.workers, knobs.store.regions), std::numeric_limits<std::uint32_t>::max()));
+  }
+
   // Rounded up: what clients may ask in a time.
   Units offered_in(Nanos time) const {
     if (!has_rate()) return std::nullopt;
@@ -107,13 +113,13 @@ class Planner {
     if (!has_rate() || offered_->requests == 0 || routes_.empty()) return knobs.store.deadline;
     const Wide calls = Wide{offered_->requests} * offered_->clients * routes_.size();
     const Wide apart =
-        Wide{static_cast<std::uint64_t>(offered_->per.count())} * knobs.workers / calls;
+        Wide{static_cast<std::uint64_t>(offered_->per.count())} * everywhere(knobs) / calls;
     const Wide more = apart * (knobs.store.breaker.failures - 1);
     const Wide most = static_cast<std::uint64_t>(outage_.count());
     return knobs.store.deadline + Nanos{static_cast<std::int64_t>(std::min(more, most))};
   }
 
-  // Of the key that may have most: some values have numbers of their own.
+  // Of the key that may have most: some values have numbers of their own. In one region.
   static std::uint64_t most_of_a_key(const Rule& rule, Nanos time) {
     std::uint64_t most = most_in(rule.numbers, time);
     for (const auto& [value, numbers] : rule.overrides)
@@ -144,10 +150,10 @@ class Planner {
       const std::uint64_t parts = most_of_a_key(rule, time);
       const Units each =
           policy == FailurePolicy::settle ? sum(parts, overspend_of(route, rule)) : Units(parts);
-      if (each) most = narrower(most, of_keys(rule, *each));
+      if (each) most = narrower(most, of_keys(rule, times(*each, knobs.store.regions)));
     }
     if (!route.ceiling) return most;
-    return narrower(most, most_under_ceiling(route.ceiling->numbers, knobs.workers, time) /
+    return narrower(most, most_under_ceiling(route.ceiling->numbers, everywhere(knobs), time) /
                               knobs.ceiling_divisor);
   }
 
@@ -156,7 +162,8 @@ class Planner {
     Units with_store;
     for (const Rule& rule : route.rules) {
       if (rule.shadow || route.shadow) continue;
-      with_store = narrower(with_store, of_keys(rule, most_of_a_key(rule, time)));
+      with_store = narrower(with_store,
+                            of_keys(rule, times(most_of_a_key(rule, time), knobs.store.regions)));
     }
     out.with_store = narrower(with_store, out.offered);
     out.most = narrower(without_store(route, time, knobs), out.offered);
@@ -243,9 +250,11 @@ Nanos cooldown_within(const policy::StoreSpec& store, Nanos outage) {
 }
 
 OutagePlan plan_outage(const Model& model, std::uint32_t workers, Nanos outage,
-                       const std::optional<Offered>& offered, std::string_view route) {
+                       const std::optional<Offered>& offered, std::string_view route,
+                       std::optional<std::uint32_t> regions) {
   const Planner planner(model, outage, offered, route);
-  const Knobs now{.store = model.store, .workers = std::max(workers, 1U)};
+  Knobs now{.store = model.store, .workers = std::max(workers, 1U)};
+  if (regions) now.store.regions = *regions;
   OutagePlan plan = planner.plan(now);
   for (const auto& [name, knobs] : tries(now, planner.has_ceilings())) {
     const OutagePlan other = planner.plan(knobs);

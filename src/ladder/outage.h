@@ -45,7 +45,8 @@ struct OutageInstead {
 
 struct OutagePlan {
   Nanos outage{0};
-  std::uint32_t workers = 1;
+  std::uint32_t workers = 1;   // of each region
+  std::uint32_t regions = 1;   // that are all without their stores
   std::uint32_t failures = 0;  // that open the breaker
   Nanos deadline{0};           // what one call waits
   // From the first call that a hung store does not answer until nobody waits for it any more, on
@@ -70,8 +71,10 @@ Nanos cooldown_within(const policy::StoreSpec& store, Nanos outage);
 // Guarantees:  what is said to be the most is never exceeded, by the same arithmetic that enforces
 //              it; it is what workers admit by themselves, on top of what the store admitted
 //              before.
+// Of all regions that the policy names together, or of so many as are said to be struck.
 OutagePlan plan_outage(const policy::Model& model, std::uint32_t workers, Nanos outage,
-                       const std::optional<Offered>& offered, std::string_view route = {});
+                       const std::optional<Offered>& offered, std::string_view route = {},
+                       std::optional<std::uint32_t> regions = std::nullopt);
 
 // At most 100 columns; and one line of JSON.
 std::string outage_text(const OutagePlan& plan);

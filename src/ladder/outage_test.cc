@@ -53,6 +53,24 @@ TEST_F(Outage, LastsLongerThanTheStoreIsAway) {
   EXPECT_FALSE(p.arrivals_known);
 }
 
+TEST_F(Outage, OfSeveralRegionsIsOfAllOfThemTogether) {
+  std::string text = kPolicy;
+  text.replace(text.find("  deadline"), 0, "  regions: 3\n");
+  const OutagePlan one = plan(nullptr, 4);
+  policy_ = Policy::parse(text).value();
+  const OutagePlan three = plan(nullptr, 4);
+  EXPECT_EQ(three.regions, 3u);
+  EXPECT_EQ(three.without(), one.without());
+  ASSERT_TRUE(most(one, "all") && most(one, "capped"));
+  EXPECT_EQ(most(three, "all"), *most(one, "all") * 3);
+  EXPECT_EQ(most(three, "capped"), *most(one, "capped") * 3);
+  EXPECT_EQ(most(three, "login"), 0u);
+  // One of them, as a drill strikes it.
+  EXPECT_EQ(most(plan_outage(policy_.model(), 4, 11s, {}, {}, 1), "all"), most(one, "all"));
+  // As many calls on three times as many workers.
+  EXPECT_EQ(plan("2 clients at 10 per second", 4).detection, 50ms + 4 * 120ms);
+}
+
 TEST_F(Outage, IsFoundOutByTheCallsThatCome) {
   // 5 routes x 2 clients x 10 a second are 100 a second; on 4 workers, 25 a second each, 40 ms
   // apart.

@@ -91,7 +91,9 @@ void instead_text(std::string& out, const OutagePlan& plan) {
 
 std::string outage_text(const OutagePlan& plan) {
   std::string out = "an outage of " + policy::to_text(plan.outage) + ", " +
-                    std::to_string(plan.workers) + (plan.workers == 1 ? " worker\n" : " workers\n");
+                    std::to_string(plan.workers) + (plan.workers == 1 ? " worker" : " workers");
+  if (plan.regions > 1) out += " in each of " + std::to_string(plan.regions) + " regions";
+  out += "\n";
   std::string found = "If it hangs, a call waits " + spoken(plan.deadline) + ", until " +
                       std::to_string(plan.failures) + " in a row have failed: ";
   found += plan.arrivals_known
@@ -111,6 +113,7 @@ std::string outage_json(const OutagePlan& plan) {
   Json out = {{"outage_ms", ms(plan.outage)},       {"workers", plan.workers},
               {"detection_ms", ms(plan.detection)}, {"cooldown_ms", ms(plan.cooldown)},
               {"ramp_ms", ms(plan.ramp)},           {"without_ms", ms(plan.without())}};
+  if (plan.regions > 1) out["regions"] = plan.regions;
   out["routes"] = Json::array();
   for (const OutageOfRoute& route : plan.routes) {
     out["routes"].push_back({{"route", route.name},

@@ -37,6 +37,9 @@ Nanos without_store(const DrillReport& report, Nanos from) {
   return last - from;
 }
 
+// The drill has one store, however many there are to be.
+constexpr std::uint32_t kOneRegion = 1;
+
 // How soon it was noticed, beside what is to be expected of calls that come at an even pace and all
 // ask the store: those that a known denial answers do not, so it may take longer. Of a cluster's
 // masters each has an equal part of them.
@@ -54,9 +57,9 @@ void add_detection(Forecast& out, const DrillReport& report, const policy::Model
                         .is_bound = false});
   }
   if (!report.breaker_opened) return;
-  const ladder::OutagePlan plan =
-      ladder::plan_outage(model, 1, report.scenario.length(),
-                          ladder::Offered{.clients = options.clients, .requests = 1, .per = pace});
+  const ladder::OutagePlan plan = ladder::plan_outage(
+      model, 1, report.scenario.length(),
+      ladder::Offered{.clients = options.clients, .requests = 1, .per = pace}, {}, kOneRegion);
   out.rows.push_back({.what = "until the breaker opened",
                       .predicted = ms(plan.detection),
                       .measured = ms(*report.breaker_opened),
@@ -74,7 +77,7 @@ Forecast forecast_of(const DrillReport& report, const policy::Model& model,
   const Nanos from = faults_from(report.scenario);
   const ladder::OutagePlan plan =
       ladder::plan_outage(model, model.store.workers.of.value_or(1), *until - from,
-                          ladder::Offered{.clients = options.clients});
+                          ladder::Offered{.clients = options.clients}, {}, kOneRegion);
   // A moment is as fine as the report sees.
   out.rows.push_back({.what = "without the store",
                       .predicted = ms(plan.without() + DrillReport::kMoment),

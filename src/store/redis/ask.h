@@ -40,9 +40,12 @@ struct Known {
 struct AskOptions {
   MonoTime answer_by{};  // the caller is answered by then, whatever happens
   MonoTime vote_by{};    // our own deadline: a store silent until then has failed; >= answer_by
-  Instant loaded_at{};   // when the policy that the numbers come from was loaded
+  // When the policy that the numbers come from was loaded, by the clock that decides.
+  Instant loaded_at{};
   std::uint32_t generation = 0;  // the breaker's, handed back with the vote
-  std::optional<Instant> now;    // the client's clock decides, not the store's
+  // The client's clock decides, not the store's; whether the ask is late the store's says all the
+  // same.
+  std::optional<Instant> now;
   // Absent: worked out from answer_by. The store writes nothing once its clock is past it.
   std::optional<Instant> not_after;
   std::span<const std::optional<Owed>> owed;    // none, or one place a counter
@@ -72,8 +75,9 @@ struct Answer {
   std::string_view error_text;      // as the store said it
   bool allowed = false;             // every counter that may deny fitted, and all were charged
   std::span<const CounterReply> counters;
-  // The store's time of the decision. Where a denial is certain at any time until not-after the
-  // store does not look at its clock, and this is the earliest time it can have been.
+  // The time of the decision, by the clock that decides. Where a denial is certain at any time
+  // until not-after the store does not look at its clock, and this is the earliest time it can have
+  // been.
   Instant store_now{};
   Nanos latency{0};
   // A script and the C++ that explains it came to different verdicts: a fault of Weir. The

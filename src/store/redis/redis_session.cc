@@ -232,7 +232,7 @@ void RedisSession::on_ask_reply(const Pending& pending, const Reply& reply, Mono
       answer.allowed = decoded.allowed;
       answer.disagreed = decoded.disagreed;
       answer.counters = replies_;
-      answer.store_now = decoded.store_now;
+      answer.store_now = record.options.now.value_or(decoded.store_now);
       answer.latency = now - record.asked_at;
       conclude(record, answer, now);
       break;
