@@ -32,6 +32,7 @@ if not ARGV[2] then
     return t
   end
   if plain then
+    if load > s * 1000 + 999 then load = s * 1000 end
     if not vs or vs < s or vs == s and v9 < n then vs, v9 = s, n end
     local ws, w9
     hs, h9, ws, w9 = s + us, n + u9, vs + is, v9 + i9

@@ -13,9 +13,18 @@ local function milliseconds_until(as, an)
   return ms - ms % 1 + 1 + margin
 end
 
+-- When a policy was loaded is told by whoever loaded it: what lies ahead of now is of a clock that
+-- runs ahead, and counts as of now.
+local function loaded(load)
+  if load > s * 1000 + 999 then return s * 1000 end
+  return load
+end
+
 -- Which numbers hold for a counter kept under (limit, burst) of load: true where they are other
--- ones than the ask's and newer. Sets c.load to the later load where they are the same.
+-- ones than the ask's and newer. Sets c.load to the later load where they are the same. A load that
+-- is kept and lies ahead was written before the clock was set back: it says nothing of which is newer.
 local function newer(c, limit, burst, load)
+  if load > s * 1000 + 1999 then return false end
   if limit == c.limit and burst == c.burst then
     if load > c.load then c.load = load end
     return false

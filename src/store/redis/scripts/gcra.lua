@@ -6,6 +6,7 @@ gcra = {}
 
 function gcra.read(c, record)
   c.limit, c.burst, c.is, c.in9, c.load = unpack('>I4I4I5I4I6', record, 2)
+  c.load = loaded(c.load)
   local v, err = get(c, 'g', 33)
   if err then return err end
   c.as, c.a9 = 0, 0

@@ -44,7 +44,7 @@ end
 
 function log.read(c, record)
   c.limit, c.load, c.ps, c.p9 = unpack('>I4I6I5I4', record, 2)
-  c.burst = c.limit
+  c.burst, c.load = c.limit, loaded(c.load)
   c.used, c.first, c.as, c.a9 = 0, 1, s, n
   local h = try('LINDEX', c.key, 0)
   if not h then return end

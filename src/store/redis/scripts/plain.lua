@@ -44,6 +44,7 @@ if ARGV[2] then
         if h9 >= 1e9 then hs, h9 = hs + 1, h9 - 1e9 end
         if w9 >= 1e9 then ws, w9 = ws + 1, w9 - 1e9 end
         if ws < hs or ws == hs and w9 <= h9 then
+          if load > s * 1000 + 999 then load = s * 1000 end
           values[i] = struct.pack('>c18I6I5I4', head, load, ws, w9)
           ms = (ws - s) * 1000 + (w9 - n) / 1e6
         else
@@ -69,6 +70,7 @@ if ARGV[2] then
           if vs == as and v9 == a9 then used = vused end
         end
         if used + cost <= limit then
+          if load > s * 1000 + 999 then load = s * 1000 end
           values[i] = struct.pack('>c1I4I6I5I4I4', 'f', limit, load, as, a9, used + cost)
           ms = (bs - s) * 1000 + (b9 - n) / 1e6
         else

@@ -9,7 +9,7 @@ function window.read(c, record)
   local as, a9, bs, b9, ds, d9
   c.limit, c.load, as, a9, bs, b9, ds, d9, c.ps, c.p9 =
     unpack('>I4I6I5I4I5I4I5I4I5I4', record, 2)
-  c.burst = c.limit
+  c.burst, c.load = c.limit, loaded(c.load)
   if less(s, n, as, a9) or not less(s, n, ds, d9) then
     c.astray = true
     return
