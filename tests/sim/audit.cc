@@ -10,6 +10,7 @@
 #include "ladder/bound.h"
 #include "limit/parts.h"
 #include "limit/step.h"
+#include "sim/usage_audit.h"
 
 namespace weir::sim {
 
@@ -50,6 +51,9 @@ class Audit {
       fault("written by an ask that came too late: " + key);
     }
     told_no_more_than_parts();
+    if (history_.scenario.meters) {
+      for (std::string& each : audit_usage(history_)) fault(std::move(each));
+    }
     return std::move(faults_);
   }
 
@@ -57,9 +61,8 @@ class Audit {
   // A worker that is replaced within a window tells a part of its own; one whose limit is lowered,
   // or whose window begins anew, what it was allowed before.
   void told_no_more_than_parts() {
-    const bool anew = history_.reload || !history_.steps.empty() ||
-                      history_.scenario.has(FaultKind::restart_worker) ||
-                      history_.scenario.has(FaultKind::crash_worker);
+    const bool anew =
+        history_.reload || !history_.steps.empty() || history_.scenario.replaces_somebody();
     if (history_.over_bound != 0 && !anew) fault("more was told than all parts come to");
   }
 
@@ -117,7 +120,12 @@ class Audit {
     const Nanos deadline = guard::patience_of(record.question.patience, most);
     // Who is handed on to a second store just before that waits for a turn of the store's thread.
     const Nanos turn = history_.scenario.fallback ? history_.scenario.turn : Nanos{0};
-    if (record.decided_at > record.asked_at + deadline + turn) {
+    // Without the store what is metered is on the disk before it is answered: whoever comes while a
+    // commit is under way waits for that one, too.
+    const Nanos disk = history_.scenario.meters && is_metered(record.question.route)
+                           ? 4 * history_.scenario.disks[record.question.worker]
+                           : Nanos{0};
+    if (record.decided_at > record.asked_at + deadline + turn + disk) {
       fault(record, "answered after its deadline");
     }
     const Rung rung = record.decision->rung;
@@ -158,19 +166,24 @@ class Audit {
     const FailurePolicy policy = route(0, record.question.route).when_store_fails;
     const bool open = policy == FailurePolicy::open;
     const bool bounded = policy == FailurePolicy::bounded;
+    const bool settles = policy == FailurePolicy::settle;
     switch (decision.verdict) {
       case Verdict::refused:
-        if (decision.rung != Rung::policy) fault(record, "a refusal that is nobody's policy");
+        if (decision.rung != Rung::policy && !(settles && decision.rung == Rung::journal))
+          fault(record, "a refusal that is nobody's policy");
         if (open && decision.reason != Reason::over_ceiling) fault(record, "open refused");
         if (bounded && !record.no_part) fault(record, "refused although its worker has a part");
         break;
       case Verdict::allowed:
         if (decision.rung == Rung::policy && !open) fault(record, "allowed by no policy");
-        if (decision.rung == Rung::share && !bounded) fault(record, "allowed from no part");
+        if (decision.rung == Rung::share && !bounded && !settles)
+          fault(record, "allowed from no part");
+        if (decision.rung == Rung::journal && !settles) fault(record, "allowed for no journal");
         break;
       case Verdict::limited:
         if (decision.rung == Rung::policy) fault(record, "limited by policy");
-        if (decision.rung == Rung::share && !bounded) fault(record, "limited by no part");
+        if (decision.rung == Rung::share && !bounded && !settles)
+          fault(record, "limited by no part");
         break;
     }
   }
@@ -290,12 +303,18 @@ class Audit {
       const std::map<std::uint64_t, std::uint64_t>& parts) const {
     const policy::Route& of = route(0, which.place);
     if (of.ceiling) exposure.ceiling = &of.ceiling->numbers;
-    if (!history_.scenario.members || of.when_store_fails != FailurePolicy::bounded) {
+    const bool metered = of.rules[which.rule].meter;
+    if (metered) exposure.overspend = of.overspend->cap;
+    const bool by_parts = of.when_store_fails == FailurePolicy::bounded ||
+                          of.when_store_fails == FailurePolicy::settle;
+    if (!history_.scenario.members || !by_parts) {
       return ladder::most_admitted(numbers, of.when_store_fails, exposure);
     }
     exposure.cut_off = exposure.replaced = 0;
     auto most = ladder::most_admitted(numbers, of.when_store_fails, exposure);
     for (const auto& [incarnation, part] : parts) *most += part;
+    // What is served beyond the parts has a bound of its own; see usage_audit.h.
+    if (metered) *most += kWorkers * of.overspend->cap;
     return most;
   }
 
@@ -333,6 +352,7 @@ class Audit {
     std::uint64_t admitted = 0;
     std::uint64_t by_store = 0;
     std::uint64_t by_fallback = 0;
+    std::uint64_t beyond = 0;  // the parts: of which the store need not know
     std::uint64_t unheard = 0;
     const Record* final = nullptr;
     for (const Record* record : asked) {
@@ -345,6 +365,7 @@ class Audit {
         if (record->decision->rung == Rung::store) by_store += cost;
         // What the second store admitted is not owed to the first.
         if (record->decision->rung == Rung::fallback) by_fallback += cost;
+        if (record->decision->rung == Rung::journal) beyond += cost;
       }
       if (record->last && record->decision->rung == Rung::store) final = record;
     }
@@ -357,11 +378,9 @@ class Audit {
       fault(*final, "the store counts " + std::to_string(used) + ", and " +
                         std::to_string(admitted) + " were admitted");
     }
-    const bool forgotten = !history_.losses.empty() || history_.reload ||
-                           history_.scenario.has(FaultKind::restart_worker) ||
-                           history_.scenario.has(FaultKind::crash_worker) ||
-                           history_.scenario.has(FaultKind::leave);
-    const std::uint64_t least = open ? by_store : admitted - by_fallback;
+    const bool forgotten =
+        !history_.losses.empty() || history_.reload || history_.scenario.replaces_somebody();
+    const std::uint64_t least = open ? by_store : admitted - by_fallback - beyond;
     if (!forgotten && used < std::min<std::uint64_t>(report.limit, least)) {
       fault(*final, "the store counts " + std::to_string(used) + " of " + std::to_string(least) +
                         " that were admitted");

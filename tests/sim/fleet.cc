@@ -29,6 +29,7 @@ Fleet::Fleet(const Scenario& scenario, Canary canary)
   const auto jitter = static_cast<int>(spec.breaker.jitter * 100 + 0.5);
   back_within_ = spec.breaker.max_cooldown * (100 + jitter) / 100 + ramp +
                  2 * (spec.connect_timeout + spec.deadline);
+  if (scenario.meters) open_places();
   for (std::uint32_t i = 0; i < kWorkers; ++i) {
     if (scenario.members) {
       seats_[i].folders.assign(scenario.shards, {.view = {}, .takes = scenario.tenures[i].disk});
@@ -60,6 +61,7 @@ History Fleet::run() {
   loop_.run_for(back_within_);
   if (scenario_.members) everybody_has_a_part();
   ask_for_the_last_time();
+  if (ledger_) settle_all();
   finish();
   return std::move(history_);
 }
@@ -118,6 +120,7 @@ void Fleet::start_worker(std::uint32_t index) {
   seat.leaving = false;
   seat.worker = std::make_unique<Worker>(policy(scenario_.temperament, seat.numbers), setup(index),
                                          loop_, scenario_.walls[index]);
+  if (ledger_) meter(index);
 }
 
 void Fleet::count(Seat& seat) {
@@ -128,6 +131,7 @@ void Fleet::count(Seat& seat) {
 void Fleet::end_worker(std::uint32_t index, bool crash) {
   Seat& seat = seats_[index];
   if (!seat.worker) return;
+  crash = crash || seat.dying;
   if (crash) {
     for (Record& record : history_.records) {
       if (record.incarnation == seat.incarnation && record.answers == 0) record.void_ = true;
@@ -135,9 +139,12 @@ void Fleet::end_worker(std::uint32_t index, bool crash) {
     // Whatever it had asked may have been counted, or not.
     ++seat.unknown;
   }
+  if (ledger_) note_end(index, crash);
   seat.worker->store().stop();
   count(seat);
+  if (ledger_ && !crash) close_usage(seat);
   seat.worker.reset();
+  if (ledger_) clear_away(seat);
 }
 
 void Fleet::leave(std::uint32_t index) {
@@ -176,7 +183,7 @@ void Fleet::find_targets() {
 
 void Fleet::ask(const Question& question, bool last) {
   Seat& seat = seats_[question.worker];
-  if (!seat.worker || seat.leaving) return;
+  if (!seat.worker || seat.leaving || seat.dying) return;
   Record& record = history_.records.emplace_back();
   record.question = question;
   record.last = last;
@@ -186,11 +193,16 @@ void Fleet::ask(const Question& question, bool last) {
   seat.worker->check(route(0, question.route).name, kUsers[question.user],
                      {.cost = question.cost, .deadline = question.patience},
                      [this, &record, &seat, &question = record.question](Decision decision) {
-                       if (record.void_) return;
+                       if (seat.dying && seat.incarnation == record.incarnation)
+                         record.void_ = true;
+                       if (record.void_ || killed_before_telling(question.worker, record, decision))
+                         return;
                        ++record.answers;
                        record.decision = std::move(decision);
                        record.decided_at = loop_.mono();
                        note_part(record, seat);
+                       if (canary_ == Canary::bills_refused)
+                         record_refused(question.worker, record);
                        if (scenario_.members && record.decision->rung == Rung::share) {
                          look_at_parts(question.route, question.user);
                        }
@@ -210,6 +222,8 @@ void Fleet::note_part(Record& record, Seat& seat) {
     const auto part = division->has_part() ? part_under(record.numbers) : std::nullopt;
     if (!part || record.question.cost > part->burst) record.no_part = true;
     if (!part) continue;
+    if (route(0, record.question.route).rules[rule].meter)
+      record.part_of_cap = part_of_cap(record, seat, rule);
     // Under the more generous numbers of a reload: what was spent under others is converted.
     for (const std::size_t numbers : {std::size_t{0}, record.numbers}) {
       if (const auto under = part_under(numbers)) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "sim/policies.h"
 #include "sim/scenario.h"
+#include "sim/sim_ledger.h"
 #include "sim/worker.h"
 #include "testing/sim/sim_loop.h"
 #include "testing/sim/sim_redis.h"
@@ -31,6 +33,12 @@ enum class Canary : std::uint8_t {
   fallback_forgets,    // the second store counts nothing
   stays_behind,        // a worker goes on asking the old master when another one took over
   one_for_all,         // with one shard all are taken for dead
+  // Of fleets that meter.
+  disk_lies,        // a worker's disk confirms, and keeps nothing
+  ledger_swallows,  // the ledger confirms what it does not bill
+  ledger_forgets,   // it bills, and forgets that it did
+  bills_refused,    // what was refused is recorded all the same
+  cap_renewed,      // a process starts as if the one before it had served nothing beyond its part
 };
 
 // One ask and what came of it.
@@ -46,7 +54,17 @@ struct Record {
   bool void_ = false;  // its worker crashed before it answered
   // When it was decided: by rule, the most that its worker's part holds in one window.
   std::array<std::uint64_t, 2> part{};
-  bool no_part = false;  // of some rule its worker's part could never hold it
+  bool no_part = false;           // of some rule its worker's part could never hold it
+  std::uint64_t part_of_cap = 0;  // metered: of what is served beyond the parts
+};
+
+// One process of a worker that meters, and how it ended.
+struct Life {
+  std::uint32_t worker = 0;
+  std::optional<MonoTime> ended;
+  bool crashed = false;
+  bool unwell = false;        // its disk was failing then
+  std::uint64_t waiting = 0;  // events that it had not recorded
 };
 
 // A worker without the store, or perhaps so.
@@ -82,6 +100,10 @@ struct History {
   std::vector<std::string> over_parts;  // parts that together were above their limit
   std::vector<std::string> no_part;     // workers without one in the end
   std::vector<std::string> late_writes;
+  std::map<std::uint64_t, Life> lives;  // by incarnation: of a fleet that meters
+  std::vector<SimLedger::Entry> billed;
+  std::uint64_t billed_units = 0;  // by the ledger's lines
+  std::vector<std::string> not_settled;
   std::optional<std::uint64_t> flood_parts;  // units of the flood's limit that were offered
   std::uint64_t events = 0;
 };

@@ -150,6 +150,9 @@ void Fleet::begin(const Fault& fault) {
     case FaultKind::fallback_away:
       servers_.fallback()->stop();
       break;
+    default:
+      begin_metering(fault);
+      break;
   }
 }
 
@@ -212,6 +215,7 @@ void Fleet::mend(const Fault& fault) {
       servers_.fallback()->start_with_what_it_had();
       break;
     default:
+      mend_metering(fault);
       break;
   }
 }

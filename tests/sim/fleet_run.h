@@ -14,12 +14,11 @@
 
 namespace weir::sim {
 
-inline constexpr std::array<std::string_view, 2> kUsers{"ann", "bob"};
-
 // A run under way: its servers, its workers, and what happens to them.
 class Fleet {
  public:
   Fleet(const Scenario& scenario, Canary canary);
+  ~Fleet();
   History run();
 
  private:
@@ -32,6 +31,12 @@ class Fleet {
     std::uint64_t unknown = 0;  // of those before
     std::uint64_t over_bound = 0;
     std::vector<Folder> folders;
+    // Where the fleet meters.
+    std::unique_ptr<UsagePlace> place;
+    bool dying = false;                         // its process is gone, and still to be cleared away
+    bool power_cut = false;                     // it is the machine's power that went
+    std::optional<std::uint64_t> answers_left;  // before it is killed
+    MonoTime unwell_until{};                    // its disk
   };
 
   const policy::StoreSpec& spec() const;
@@ -56,6 +61,23 @@ class Fleet {
   // Every worker about every counter that was ever asked: all are back at the store, and tell it
   // what they still owe; and then one of them, what it has come to.
   void ask_for_the_last_time();
+
+  // ---- Metering.
+  void open_places();
+  void meter(std::uint32_t index);
+  // The process is gone this moment; nothing that it does from now on counts.
+  void die(std::uint32_t index, bool power);
+  void note_end(std::uint32_t index, bool crash);
+  void close_usage(Seat& seat);
+  void clear_away(Seat& seat);
+  // Whether an answer is never told, for its process is killed now.
+  bool killed_before_telling(std::uint32_t index, const Record& record, const Decision& decision);
+  void record_refused(std::uint32_t index, const Record& record);
+  void begin_metering(const Fault& fault);
+  void mend_metering(const Fault& fault);
+  std::uint64_t part_of_cap(const Record& record, Seat& seat, std::size_t rule);
+  // Until nothing is left to settle, or too long.
+  void settle_all();
 
   // ---- Parts.
   Roster::Parts parts_of(std::size_t place, std::size_t user, std::size_t rule);
@@ -104,6 +126,8 @@ class Fleet {
   std::uint64_t incarnations_ = 0;
   Nanos back_within_{0};
   MonoTime looked_until_{};
+  std::unique_ptr<SimLedger> ledger_;  // null: nothing is metered
+  std::string folder_;                 // of the locks
 };
 
 }  // namespace weir::sim

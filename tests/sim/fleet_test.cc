@@ -116,7 +116,9 @@ INSTANTIATE_TEST_SUITE_P(Planted, Canaries,
                                            Canary::runs_late, Canary::forgets_the_silent,
                                            Canary::seen_unread, Canary::echoes,
                                            Canary::fallback_forgets, Canary::stays_behind,
-                                           Canary::one_for_all));
+                                           Canary::one_for_all, Canary::disk_lies,
+                                           Canary::ledger_swallows, Canary::ledger_forgets,
+                                           Canary::bills_refused, Canary::cap_renewed));
 
 }  // namespace
 }  // namespace weir::sim

@@ -14,11 +14,11 @@ constexpr std::array<std::string_view, kTemperaments> kStores{
     "  recovery: {steps: 2, step: 100ms}\n"};
 
 struct Numbers {
-  int hourly, window, sliding, bucket, log, login, small, flood;
+  int hourly, window, sliding, bucket, log, login, small, flood, metered, credits;
 };
-constexpr std::array<Numbers, kNumberSets> kNumbers{Numbers{100, 12, 16, 14, 12, 8, 3, 22},
-                                                    Numbers{60, 20, 10, 20, 7, 12, 5, 22},
-                                                    Numbers{140, 7, 24, 8, 18, 5, 2, 22}};
+constexpr std::array<Numbers, kNumberSets> kNumbers{Numbers{100, 12, 16, 14, 12, 8, 3, 22, 12, 40},
+                                                    Numbers{60, 20, 10, 20, 7, 12, 5, 22, 9, 60},
+                                                    Numbers{140, 7, 24, 8, 18, 5, 2, 22, 17, 30}};
 
 std::string text_of(std::size_t temperament, const Numbers& n) {
   const auto limit = [](int units, const std::string& per, const std::string& algorithm) {
@@ -28,7 +28,8 @@ std::string text_of(std::size_t temperament, const Numbers& n) {
   std::string text =
       "store:\n  url: redis://simulated\n  workers: {of: " + std::to_string(kWorkers) + "}\n";
   text += kStores[temperament];
-  text += "inputs: [user]\nroutes:\n";
+  // Where there is one, the run says where it lies.
+  text += "journal: simulated\ninputs: [user]\nroutes:\n";
   const auto add = [&text](const std::string& name, const std::string& limits,
                            const std::string& policy) {
     text += "  " + name + ":\n    limits: [" + limits + "]\n    " + policy + "\n";
@@ -47,6 +48,13 @@ std::string text_of(std::size_t temperament, const Numbers& n) {
   add("open", limit(n.window, "10s", "fixed_window"),
       "when_store_fails: open\n    ceiling: {requests: 6, per: 10s}");
   add("flood", limit(n.flood, "1h", "fixed_window"), bounded);
+  const auto metered = [&limit](int units, const std::string& per) {
+    std::string rule = limit(units, per, "fixed_window");
+    return rule.insert(rule.size() - 1, ", meter: true");
+  };
+  const std::string settle = "when_store_fails: settle\n    overspend: {cap: ";
+  add("metered", metered(n.metered, "10s"), settle + "9}");
+  add("credits", limit(n.bucket, "10s", "gcra") + ", " + metered(n.credits, "1h"), settle + "13}");
   return text;
 }
 
@@ -88,7 +96,11 @@ std::size_t routes() {
 }
 
 std::size_t flood_route() {
-  return routes() - 1;
+  return routes() - 3;
+}
+
+bool is_metered(std::size_t place) {
+  return place > flood_route();
 }
 
 }  // namespace weir::sim

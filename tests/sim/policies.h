@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -17,6 +18,9 @@ inline constexpr std::size_t kNumberSets = 3;
 std::uint32_t fleet_size();
 inline const std::uint32_t kWorkers = fleet_size();
 
+// Who asks.
+inline constexpr std::array<std::string_view, 2> kUsers{"ann", "bob"};
+
 const Policy& policy(std::size_t temperament, std::size_t numbers);
 
 // A route under one set of numbers.
@@ -24,5 +28,7 @@ const policy::Route& route(std::size_t numbers, std::size_t place);
 std::size_t routes();
 // The route that is kept for a whole outage: no other ask touches it.
 std::size_t flood_route();
+// Behind it stand those that are metered.
+bool is_metered(std::size_t place);
 
 }  // namespace weir::sim

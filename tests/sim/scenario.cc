@@ -15,15 +15,18 @@ using testing::SimRandom;
 namespace {
 
 constexpr int kQuestions = 320;
+constexpr int kMeteredQuestions = 120;
+constexpr auto kDrawnForAll = static_cast<std::size_t>(kFirstOfMetering);
 constexpr Nanos kLength = 14s;
 // Of a fleet that reads in the store who is there: beats, leases and joining take their time.
 constexpr Nanos kMostLength = 55s;
 
 constexpr std::array<std::string_view, kFaultKinds> kNames{
-    "outage",       "hang",           "slow",         "delay",         "cut",         "cut_up",
-    "cut_down",     "lose_replies",   "flush",        "restart_empty", "restart_old", "clock_step",
-    "scripts_gone", "restart_worker", "crash_worker", "reload",        "promote",     "silence",
-    "leave",        "members_gone",   "fallback_away"};
+    "outage",       "hang",           "slow",          "delay",         "cut",         "cut_up",
+    "cut_down",     "lose_replies",   "flush",         "restart_empty", "restart_old", "clock_step",
+    "scripts_gone", "restart_worker", "crash_worker",  "reload",        "promote",     "silence",
+    "leave",        "members_gone",   "fallback_away", "power_cut",     "kill_unsaid", "disk_full",
+    "disk_fails",   "ledger_away",    "ledger_cut",    "ledger_words"};
 
 bool fits(FaultKind kind, const Scenario& scenario) {
   switch (kind) {
@@ -34,7 +37,7 @@ bool fits(FaultKind kind, const Scenario& scenario) {
     case FaultKind::fallback_away:
       return scenario.fallback;
     default:
-      return true;
+      return kind < kFirstOfMetering;
   }
 }
 
@@ -178,6 +181,11 @@ bool cuts_off(FaultKind kind) {
     case FaultKind::reload:
     case FaultKind::members_gone:
     case FaultKind::fallback_away:
+    case FaultKind::disk_full:
+    case FaultKind::disk_fails:
+    case FaultKind::ledger_away:
+    case FaultKind::ledger_cut:
+    case FaultKind::ledger_words:
       return false;
     default:
       return true;
@@ -195,6 +203,10 @@ bool is_of_one_worker(FaultKind kind) {
     case FaultKind::crash_worker:
     case FaultKind::silence:
     case FaultKind::leave:
+    case FaultKind::power_cut:
+    case FaultKind::kill_unsaid:
+    case FaultKind::disk_full:
+    case FaultKind::disk_fails:
       return true;
     default:
       return false;
@@ -203,12 +215,16 @@ bool is_of_one_worker(FaultKind kind) {
 
 bool replaces(FaultKind kind) {
   return kind == FaultKind::restart_worker || kind == FaultKind::crash_worker ||
-         kind == FaultKind::leave;
+         kind == FaultKind::leave || kind == FaultKind::power_cut || kind == FaultKind::kill_unsaid;
 }
 
 bool Scenario::loses_data() const {
   return has(FaultKind::flush) || has(FaultKind::restart_empty) || has(FaultKind::restart_old) ||
          has(FaultKind::promote);
+}
+
+bool Scenario::replaces_somebody() const {
+  return std::any_of(faults.begin(), faults.end(), [](const Fault& f) { return replaces(f.kind); });
 }
 
 bool Scenario::has(FaultKind kind) const {
@@ -221,6 +237,7 @@ std::string Scenario::text() const {
   if (shards > 1) out += ", " + std::to_string(shards) + " shards";
   if (fallback) out += ", a fallback store";
   if (turn > 0ns) out += ", turns of " + milliseconds(turn);
+  if (meters) out += ", metered";
   out += "\n";
   if (members) {
     out += "  members read in the store, after " + milliseconds(warm_up) + ":";
@@ -242,6 +259,7 @@ std::string Scenario::text() const {
     }
     if (fault.amount != Nanos{0}) out += " by " + milliseconds(fault.amount);
     if (fault.ahead != Nanos{0}) out += " ahead " + milliseconds(fault.ahead);
+    if (fault.nth > 0) out += " nth " + std::to_string(fault.nth);
     if (fault.kind == FaultKind::reload) out += " numbers " + std::to_string(fault.numbers);
     out += "\n";
   }
@@ -281,6 +299,91 @@ void draw_surroundings(SimRandom& random, Scenario& scenario) {
 
 }  // namespace
 
+namespace {
+
+Fault draw_fault_of_metering(SimRandom& random, const Scenario& scenario) {
+  constexpr std::array kOften{FaultKind::power_cut,  FaultKind::power_cut,   FaultKind::kill_unsaid,
+                              FaultKind::disk_full,  FaultKind::disk_fails,  FaultKind::ledger_away,
+                              FaultKind::ledger_cut, FaultKind::ledger_words};
+  Fault fault{.kind = kOften[random.below(kOften.size())]};
+  fault.start = random.between(500ms, scenario.length - 5s);
+  fault.length = random.between(1'200ms, 4s);
+  fault.worker = static_cast<std::uint32_t>(random.below(kWorkers));
+  switch (fault.kind) {
+    case FaultKind::power_cut:
+    case FaultKind::ledger_cut:
+      fault.nth = 1 + random.below(random.percent(50) ? 12 : 60);
+      break;
+    case FaultKind::kill_unsaid:
+    case FaultKind::ledger_words:
+      fault.nth = 1 + random.below(4);
+      break;
+    default:
+      break;
+  }
+  // Near an outage there is most to lose.
+  for (const Fault& other : scenario.faults) {
+    const bool of_store = other.kind == FaultKind::outage || other.kind == FaultKind::hang;
+    if (of_store && random.percent(60))
+      fault.start = other.start + random.between(0ns, other.length);
+  }
+  // In the flood everybody is offered a part, and nobody is replaced.
+  if (scenario.flood && replaces(fault.kind))
+    fault.start = std::max(fault.start, scenario.flood->start + scenario.flood->length + 100ms);
+  return fault;
+}
+
+// Asked most where something goes wrong: of the store, of a disk, of the ledger.
+void draw_metered_questions(SimRandom& random, Scenario& scenario) {
+  Nanos from{0};
+  Nanos width = 1ms;
+  std::uint32_t worker = 0;
+  bool of_one = false;
+  for (int i = 0; i < kMeteredQuestions; ++i) {
+    if (random.percent(12)) {
+      const Fault& near = scenario.faults[random.below(scenario.faults.size())];
+      from = near.start + (random.percent(20) ? near.length : 0ns);
+      width = random.percent(50) ? near.length : random.between(1ms, 100ms);
+      worker = near.worker;
+      of_one = is_of_one_worker(near.kind) || random.percent(30);
+    }
+    Question question{.worker = static_cast<std::uint32_t>(random.below(kWorkers)),
+                      .route = flood_route() + 1 + random.below(routes() - flood_route() - 1),
+                      .user = random.percent(80) ? 0U : 1U};
+    if (random.percent(20)) question.cost = 2 + random.below(2);
+    if (random.percent(70)) {
+      question.at = from + random.between(0ns, width);
+      if (of_one) question.worker = worker;
+    } else {
+      question.at = random.between(0s, scenario.length);
+    }
+    scenario.questions.push_back(question);
+  }
+}
+
+// By numbers of its own: what was drawn before stays as it was.
+void draw_metering(std::uint64_t seed, Scenario& scenario) {
+  SimRandom random(seed ^ 0x6a6f75726e616c00U);
+  if (scenario.shards > 1 || !random.percent(30)) return;
+  scenario.meters = true;
+  scenario.within = random.between(5ms, 100ms);
+  for (std::uint32_t i = 0; i < kWorkers; ++i) {
+    scenario.disks.push_back(random.percent(10) ? random.between(3ms, 40ms)
+                                                : random.between(20us, 3ms));
+  }
+  if (!scenario.flood && !scenario.has(FaultKind::outage) && !scenario.has(FaultKind::hang)) {
+    scenario.faults.push_back({.kind = FaultKind::outage,
+                               .start = random.between(1s, scenario.length - 6s),
+                               .length = random.between(1s, 5s)});
+  }
+  const std::uint64_t faults = 1 + random.below(3);
+  for (std::uint64_t i = 0; i < faults; ++i)
+    scenario.faults.push_back(draw_fault_of_metering(random, scenario));
+  draw_metered_questions(random, scenario);
+}
+
+}  // namespace
+
 Scenario draw(std::uint64_t seed) {
   SimRandom random(seed);
   Scenario scenario;
@@ -291,7 +394,7 @@ Scenario draw(std::uint64_t seed) {
   std::array<bool, kFaultKinds> drawn{};
   const std::size_t wanted = 2 + random.below(3);
   for (std::size_t kinds = scenario.flood ? 1 : 0; kinds < wanted;) {
-    const std::size_t place = random.below(kFaultKinds);
+    const std::size_t place = random.below(kDrawnForAll);
     const auto kind = static_cast<FaultKind>(place);
     if (!fits(kind, scenario) || (drawn[place] && comes_once(kind))) continue;
     if (scenario.flood && kind == scenario.flood->kind) continue;
@@ -300,6 +403,7 @@ Scenario draw(std::uint64_t seed) {
     scenario.faults.push_back(draw_fault(kind, scenario, random));
   }
   draw_questions(random, scenario);
+  draw_metering(seed, scenario);
   return scenario;
 }
 

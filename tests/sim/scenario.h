@@ -38,8 +38,18 @@ enum class FaultKind : std::uint8_t {
   members_gone,  // the list of them is deleted
   // Only where there is a second store.
   fallback_away,
+  // Only of a fleet that meters.
+  power_cut,    // of one worker, at operation `nth` of its disk
+  kill_unsaid,  // one worker's process, when answer `nth` is durable and not told
+  disk_full,    // one worker's disk, until it is mended
+  disk_fails,   // it fails to sync
+  ledger_away,
+  ledger_cut,    // the ledger's power, at operation `nth` of its disk
+  ledger_words,  // `nth` confirmations get lost
 };
-inline constexpr std::size_t kFaultKinds = 21;
+inline constexpr std::size_t kFaultKinds = 28;
+// Those before it are drawn for every fleet that they fit.
+inline constexpr auto kFirstOfMetering = FaultKind::power_cut;
 std::string_view to_string(FaultKind kind);
 
 // In place of a shard: the one that has the counter of the flood.
@@ -54,6 +64,7 @@ struct Fault {
   Nanos amount{0};
   Nanos ahead{0};           // promote: the new master's clock, against the old one's
   std::size_t numbers = 0;  // reload
+  std::uint64_t nth = 0;
 };
 
 // Whether workers may do without the store because of it.
@@ -95,9 +106,15 @@ struct Scenario {
   bool ends_late = false;  // members: long enough after all that for the gone to be forgotten
   // A whole outage in which every worker is offered its part of the flood route.
   std::optional<Fault> flood;
+  // What metered routes use is journalled and settled; what a commit takes on each worker's disk.
+  bool meters = false;
+  std::vector<Nanos> disks;
+  Nanos within{0};
 
   bool has(FaultKind kind) const;
   bool loses_data() const;
+  // Whether another process takes some worker's place.
+  bool replaces_somebody() const;
   std::string text() const;
 };
 

@@ -96,6 +96,9 @@ class SimStore final : public guard::SharedStore, public guard::SlotOwners {
   ladder::LadderVerdict not_recorded(const ladder::LadderRequest& request,
                                      std::span<store::Finding> findings,
                                      const ladder::LadderVerdict& served) noexcept override;
+  void restore_overspend(const KeyDigest& counter, Instant window, std::uint64_t units) override {
+    shards_.front()->driver().restore_overspend(counter, window, units);
+  }
   ladder::Moment moment() const noexcept override { return first().moment(); }
   Nanos deadline() const noexcept override { return deadline_; }
   bool answering() const noexcept override;

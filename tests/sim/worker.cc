@@ -17,6 +17,12 @@ Worker::Worker(const Policy& policy, const StoreSetup& setup, testing::SimLoop& 
   guard_.share(std::move(store));
 }
 
+void Worker::meter(std::unique_ptr<SimUsage> usage, std::uint64_t process, bool remembers) {
+  usage_ = std::move(usage);
+  guard_.record_by(usage_->open(process, clock_, guard_.metrics()));
+  if (remembers) guard_.resume_overspend();
+}
+
 void Worker::check(std::string_view route, std::string_view user, CheckOptions options,
                    std::function<void(Decision)> done) {
   const std::array<Descriptor, 1> descriptors{Descriptor{"user", user}};

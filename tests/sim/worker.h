@@ -8,6 +8,7 @@
 #include "base/key_digest.h"
 #include "guard/impl.h"
 #include "sim/store.h"
+#include "sim/usage.h"
 #include "testing/sim/sim_loop.h"
 #include "weir/guard.h"
 
@@ -24,6 +25,11 @@ class Worker {
  public:
   Worker(const Policy& policy, const StoreSetup& setup, testing::SimLoop& loop, Nanos wall_ahead);
 
+  // What it meters is recorded from now on, until it stops. `remembers`: what a process before it
+  // served beyond its part counts.
+  void meter(std::unique_ptr<SimUsage> usage, std::uint64_t process, bool remembers);
+  SimUsage* usage() noexcept { return usage_.get(); }
+
   void check(std::string_view route, std::string_view user, CheckOptions options,
              std::function<void(Decision)> done);
   void reload(const Policy& policy);
@@ -38,6 +44,7 @@ class Worker {
  private:
   testing::SimClock clock_;
   SimStore* store_ = nullptr;
+  std::unique_ptr<SimUsage> usage_;  // null: nothing is metered
   Guard::Impl guard_;
 };
 

@@ -1,0 +1,249 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+
+#include "ledger/journal.h"
+#include "ledger/journal_reader.h"
+#include "limit/parts.h"
+#include "sim/fleet_run.h"
+
+namespace weir::sim {
+
+using namespace std::chrono_literals;
+using testing::ForgetfulDisk;
+
+namespace {
+
+// A process that is to die at an operation or an answer that does not come dies after so long.
+constexpr Nanos kPatience = 1s;
+// After a disk works again, until its journal has noticed.
+constexpr Nanos kHealing = 1s;
+constexpr auto kForGood = std::numeric_limits<std::uint64_t>::max();
+
+}  // namespace
+
+// ---- Metering.
+
+void Fleet::open_places() {
+  std::string pattern = std::filesystem::temp_directory_path() / "weir-sim-XXXXXX";
+  if (::mkdtemp(pattern.data()) == nullptr) std::abort();
+  folder_ = pattern;
+  ledger_ = std::make_unique<SimLedger>(canary_);
+  for (std::uint32_t i = 0; i < kWorkers; ++i) {
+    auto place = std::make_unique<UsagePlace>();
+    place->folder = folder_ + "/" + std::to_string(i);
+    place->journal = i + 1;
+    place->takes = scenario_.disks[i];
+    place->within = scenario_.within;
+    seats_[i].place = std::move(place);
+  }
+}
+
+Fleet::~Fleet() {
+  for (Seat& seat : seats_) seat.worker.reset();
+  std::error_code ignored;
+  if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+}
+
+void Fleet::meter(std::uint32_t index) {
+  Seat& seat = seats_[index];
+  if (canary_ == Canary::disk_lies)
+    seat.place->disk.fail(ForgetfulDisk::Fault::lying_sync, 1, ForgetfulDisk::Lasts::until_healed);
+  history_.lives[seat.incarnation].worker = index;
+  seat.worker->meter(
+      std::make_unique<SimUsage>(*seat.place, *ledger_, loop_, [this, index] { die(index, true); }),
+      seat.incarnation, canary_ != Canary::cap_renewed);
+}
+
+void Fleet::die(std::uint32_t index, bool power) {
+  Seat& seat = seats_[index];
+  if (!seat.worker || seat.dying) return;
+  seat.dying = true;
+  seat.power_cut = power;
+  seat.answers_left.reset();
+  seat.place->disk.cut_power_at(seat.place->disk.operations());
+  seat.worker->usage()->stop();
+  // Not from within what it is doing.
+  loop_.after(0ns, [this, index, incarnation = seat.incarnation] {
+    if (seats_[index].incarnation == incarnation) end_worker(index, true);
+  });
+}
+
+void Fleet::note_end(std::uint32_t index, bool crash) {
+  Seat& seat = seats_[index];
+  if (crash && !seat.dying) seat.place->disk.cut_power_at(seat.place->disk.operations());
+  seat.worker->usage()->stop();
+  Life& life = history_.lives[seat.incarnation];
+  life.ended = loop_.mono();
+  life.crashed = crash;
+  life.unwell = loop_.mono() < seat.unwell_until;
+  life.waiting = seat.worker->usage()->journal().status().waiting;
+}
+
+// In order; but the power may go while it writes what is left.
+void Fleet::close_usage(Seat& seat) {
+  Life& life = history_.lives[seat.incarnation];
+  life.waiting = seat.worker->usage()->journal().close();
+  if (!seat.place->disk.power_is_cut()) return;
+  life.crashed = seat.power_cut = true;
+}
+
+// What is left of a process that is gone: a disk, as its end left it.
+void Fleet::clear_away(Seat& seat) {
+  if (seat.power_cut) {
+    seat.place->disk.restart(ForgetfulDisk::Unsynced::drawn, seat.incarnation);
+  } else {
+    seat.place->disk.go_on();
+  }
+  seat.dying = seat.power_cut = false;
+  seat.answers_left.reset();
+}
+
+bool Fleet::killed_before_telling(std::uint32_t index, const Record& record,
+                                  const Decision& decision) {
+  Seat& seat = seats_[index];
+  if (!seat.answers_left || seat.dying || seat.incarnation != record.incarnation) return false;
+  const bool durable = is_metered(record.question.route) && decision.allowed() &&
+                       decision.rung != Rung::store && record.question.cost > 0;
+  if (!durable || --*seat.answers_left > 0) return false;
+  die(index, false);
+  return true;
+}
+
+// The canary.
+void Fleet::record_refused(std::uint32_t index, const Record& record) {
+  Seat& seat = seats_[index];
+  const std::size_t place = record.question.route;
+  if (!seat.worker || !is_metered(place) || record.decision->allowed()) return;
+  const policy::Route& of = route(record.numbers, place);
+  const auto rule = std::find_if(of.rules.begin(), of.rules.end(),
+                                 [](const policy::Rule& each) { return each.meter; });
+  const ledger::UsageEvent event{.id = {record.incarnation, kForGood - history_.records.size()},
+                                 .tenant = kUsers[record.question.user],
+                                 .route = of.name,
+                                 .rule = rule->name,
+                                 .idempotency_key = {},
+                                 .units = record.question.cost,
+                                 .at = record.decision->decided_at,
+                                 .window_start = record.decision->decided_at,
+                                 .window = 10s};
+  (void)seat.worker->usage()->journal().follow({&event, 1});
+}
+
+std::uint64_t Fleet::part_of_cap(const Record& record, Seat& seat, std::size_t rule) {
+  const policy::Route& of = route(record.numbers, record.question.route);
+  const Target& target = history_.targets[record.question.route][record.question.user][rule];
+  const auto division = seat.worker->store().shard(target.shard).driver().ladder().division();
+  if (!division->has_part()) return 0;
+  const auto cap =
+      limit::Numbers::make({.algorithm = Algorithm::fixed_window,
+                            .limit = of.overspend->cap,
+                            .period = {.length = Nanos(of.rules[rule].numbers.period_ns)},
+                            .burst = std::nullopt});
+  const auto part =
+      limit::part_numbers(*cap, {division->place(target.digest), division->workers()});
+  return part ? part->limit : 0;
+}
+
+void Fleet::begin_metering(const Fault& fault) {
+  Seat& seat = seats_[fault.worker];
+  ForgetfulDisk& disk = seat.place->disk;
+  switch (fault.kind) {
+    case FaultKind::power_cut:
+    case FaultKind::kill_unsaid:
+      if (!seat.worker || seat.dying) break;
+      if (fault.kind == FaultKind::power_cut) {
+        disk.cut_power_at(disk.operations() + fault.nth);
+      } else {
+        seat.answers_left = fault.nth;
+      }
+      loop_.after(kPatience, [this, &fault, incarnation = seat.incarnation] {
+        const Seat& then = seats_[fault.worker];
+        if (then.incarnation == incarnation) die(fault.worker, fault.kind == FaultKind::power_cut);
+      });
+      break;
+    case FaultKind::disk_full:
+    case FaultKind::disk_fails:
+      if (canary_ == Canary::disk_lies) break;
+      disk.fail(fault.kind == FaultKind::disk_full ? ForgetfulDisk::Fault::full
+                                                   : ForgetfulDisk::Fault::sync,
+                1, ForgetfulDisk::Lasts::until_healed);
+      seat.unwell_until = MonoTime::max();
+      break;
+    case FaultKind::ledger_away:
+      ledger_->set_away(true);
+      break;
+    case FaultKind::ledger_cut:
+      ledger_->cut_power_at(fault.nth);
+      break;
+    case FaultKind::ledger_words:
+      ledger_->lose_words(fault.nth);
+      break;
+    default:
+      break;
+  }
+}
+
+void Fleet::mend_metering(const Fault& fault) {
+  Seat& seat = seats_[fault.worker];
+  switch (fault.kind) {
+    case FaultKind::power_cut:
+    case FaultKind::kill_unsaid:
+      if (!seat.worker) start_worker(fault.worker);
+      break;
+    case FaultKind::disk_full:
+    case FaultKind::disk_fails:
+      if (canary_ == Canary::disk_lies) break;
+      seat.place->disk.heal();
+      seat.unwell_until = loop_.mono() + kHealing;
+      break;
+    case FaultKind::ledger_away:
+      ledger_->set_away(false);
+      break;
+    default:
+      break;
+  }
+}
+
+void Fleet::settle_all() {
+  const auto settled = [this](Seat& seat) {
+    const ledger::JournalStatus status = seat.worker->usage()->journal().status();
+    return status.writable && status.waiting == 0 && status.counts.unsettled == 0;
+  };
+  for (int rounds = 0; rounds < 200; ++rounds) {
+    if (std::all_of(seats_.begin(), seats_.end(),
+                    [&](Seat& seat) { return !seat.worker || settled(seat); }))
+      break;
+    loop_.run_for(200ms);
+  }
+  const auto fault = [this](const std::string& what) { history_.not_settled.push_back(what); };
+  for (std::uint32_t i = 0; i < kWorkers; ++i) {
+    Seat& seat = seats_[i];
+    if (!seat.worker) continue;
+    const std::string who = "worker " + std::to_string(i) + ": ";
+    const ledger::JournalStatus status = seat.worker->usage()->journal().status();
+    if (!settled(seat))
+      fault(who + std::to_string(status.counts.unsettled) +
+            " events are not settled: " + status.why);
+    if (status.counts.quarantined > 0)
+      fault(who + std::to_string(status.counts.quarantined) + " events were put aside");
+    auto reader = ledger::JournalReader::open(
+        ledger::Journal::file_in(seat.place->folder, seat.place->disk.name()));
+    auto sound = reader ? reader->verify() : Result<void>(reader.error());
+    if (!sound) fault(who + sound.error().message);
+  }
+  ledger_->set_away(false);
+  ledger_->lose_words(0);
+  auto billed = ledger_->entries();
+  auto units = ledger_->units();
+  if (!billed) fault(billed.error().message);
+  if (!units) fault(units.error().message);
+  if (billed) history_.billed = std::move(*billed);
+  if (units) history_.billed_units = *units;
+}
+
+}  // namespace weir::sim
