@@ -1,50 +1,19 @@
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <new>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "testing/allocations.h"
 #include "testing/manual_clock.h"
 #include "weir/concurrency.h"
 #include "weir/guard.h"
 
-namespace {
-
-thread_local std::uint64_t allocations = 0;
-
-void* counted(std::size_t size) {
-  ++allocations;
-  void* memory = std::malloc(size == 0 ? 1 : size);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(std::size_t size) {
-  return counted(size);
-}
-void* operator new[](std::size_t size) {
-  return counted(size);
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-
 namespace weir {
 namespace {
+
+using testing::allocations;
 
 constexpr const char* kAllocated = R"(
 inputs: [user]
@@ -64,7 +33,7 @@ TEST(GuardAllocation, CheckAllocatesNothingAllowedLimitedOrRefused) {
   const std::string long_user(500, 'u');
   (void)guard.check("login", {{"ip", "192.0.2.1"}, {"user", "ann"}});  // first use of this thread
 
-  const std::uint64_t before = allocations;
+  const std::uint64_t before = allocations();
   int allowed = 0;
   for (int i = 0; i < 200; ++i) {
     allowed += guard.check("login", {{"ip", "192.0.2.1"}, {"user", "ann"}}).allowed() ? 1 : 0;
@@ -72,7 +41,7 @@ TEST(GuardAllocation, CheckAllocatesNothingAllowedLimitedOrRefused) {
     (void)guard.check("nowhere", {});
     (void)guard.peek("login", {});
   }
-  EXPECT_EQ(allocations - before, 0U);
+  EXPECT_EQ(allocations() - before, 0U);
   EXPECT_GT(allowed, 0);
   EXPECT_LT(allowed, 400);
 }
@@ -108,7 +77,7 @@ routes:
   };
   (void)ask("POST", "/login");  // first use of this thread
 
-  const std::uint64_t before = allocations;
+  const std::uint64_t before = allocations();
   int allowed = 0;
   for (int i = 0; i < 100; ++i) {
     allowed += ask("POST", "/x/../%6cogin?q=1").allowed() ? 1 : 0;
@@ -116,14 +85,14 @@ routes:
     EXPECT_EQ(ask("GET", "/login").http_status(), 503);
     EXPECT_EQ(ask("GET", "/%zz").http_status(), 400);
   }
-  EXPECT_EQ(allocations - before, 0U);
+  EXPECT_EQ(allocations() - before, 0U);
   EXPECT_GT(allowed, 0);
   EXPECT_LT(allowed, 100);
 }
 
 TEST(ConcurrencyAllocation, TakingUnitsAllocatesNothingGivenOrNot) {
   auto limit = Concurrency::make("reports", {.limit = 2}).value();
-  const std::uint64_t before = allocations;
+  const std::uint64_t before = allocations();
   int given = 0;
   int full = 0;
   for (int i = 0; i < 200; ++i) {
@@ -135,7 +104,7 @@ TEST(ConcurrencyAllocation, TakingUnitsAllocatesNothingGivenOrNot) {
     given += (moved ? 1 : 0) + (two ? 1 : 0) + (three ? 1 : 0);
     full += never.refusal() == LeaseRefusal::never_fits ? 1 : 0;
   }
-  EXPECT_EQ(allocations - before, 0U);
+  EXPECT_EQ(allocations() - before, 0U);
   EXPECT_EQ(given, 400);
   EXPECT_EQ(full, 200);
 }
@@ -143,17 +112,17 @@ TEST(ConcurrencyAllocation, TakingUnitsAllocatesNothingGivenOrNot) {
 TEST(ConcurrencyAllocation, TakingUnitsOfAKeyThatIsKnownAllocatesNothing) {
   auto all = KeyedConcurrency::make("reports", {.limit = 2}).value();
   const Slot first = all.try_acquire("account");
-  const std::uint64_t before = allocations;
+  const std::uint64_t before = allocations();
   int given = 0;
   for (int i = 0; i < 200; ++i) given += all.try_acquire("account") ? 1 : 0;
-  EXPECT_EQ(allocations - before, 0U);
+  EXPECT_EQ(allocations() - before, 0U);
   EXPECT_EQ(given, 200);
 }
 
 TEST(GuardAllocation, TheCounterOfThisTestWorks) {
-  const std::uint64_t before = allocations;
+  const std::uint64_t before = allocations();
   ::operator delete(::operator new(1));  // a new-expression may be optimised away
-  EXPECT_EQ(allocations - before, 1U);
+  EXPECT_EQ(allocations() - before, 1U);
 }
 
 TEST(GuardAllocation, CopyingADecisionOfFourRulesAllocatesNothing) {
@@ -161,10 +130,10 @@ TEST(GuardAllocation, CopyingADecisionOfFourRulesAllocatesNothing) {
   Guard guard = Guard::open(Policy::parse(kAllocated).value(), {.clock = &clock}).value();
   const Decision decision = guard.check("login", {{"ip", "192.0.2.1"}, {"user", "ann"}});
   ASSERT_EQ(decision.rules().size(), 4U);
-  const std::uint64_t before = allocations;
+  const std::uint64_t before = allocations();
   Decision copy = decision;
   Decision moved = std::move(copy);
-  EXPECT_EQ(allocations - before, 0U);
+  EXPECT_EQ(allocations() - before, 0U);
   EXPECT_EQ(moved.rules()[3].limit, 1000U);
 }
 

@@ -126,8 +126,8 @@ TEST_F(SharedDomain, OnAClusterADenialChargesNothingOfAnyDescriptor) {
   DomainLimiter other(fresh);
   for (int pair = 0; pair < 6; ++pair) {
     const std::string broad = "b" + std::to_string(pair);
-    const std::vector<Asked> both = {{{{"broad", broad}}},
-                                     {{{"narrow", "n" + std::to_string(pair)}}}};
+    const std::string narrow = "n" + std::to_string(pair);
+    const std::vector<Asked> both = {{{{"broad", broad}}}, {{{"narrow", narrow}}}};
     for (int i = 0; i < 3; ++i) {
       const auto answer = ask(limiter, both);
       EXPECT_TRUE(answer.decision.allowed());

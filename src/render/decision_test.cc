@@ -2,32 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <new>
 #include <nlohmann/json.hpp>
 
-namespace {
-// Counts what this program allocates: a Decision promises to need none for a few rules.
-thread_local std::size_t allocations = 0;
-}  // namespace
-
-// Not inlined: the compiler would take the free() below for a mismatch.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  ++allocations;
-  if (void* p = std::malloc(size)) return p;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept {
-  std::free(p);
-}
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept {
-  std::free(p);
-}
+#include "testing/allocations.h"
 
 namespace weir {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::allocations;
 
 RuleReport rule_named(std::string_view name, std::uint64_t remaining = 4) {
   RuleReport rule;
@@ -89,13 +72,13 @@ TEST(Decision, SurvivesAssignmentToItselfAndAddingItsOwnReport) {
 }
 
 TEST(Decision, NeitherBuildingCopyingNorMovingAFewRulesAllocates) {
-  const std::size_t before = allocations;
+  const std::uint64_t before = allocations();
   Decision d;
   for (std::size_t i = 0; i < Decision::kInlineRules; ++i) d.add(rule_named("a"));
   Decision copy = d;
   Decision moved = std::move(copy);
   d = moved;
-  const std::size_t after = allocations;
+  const std::uint64_t after = allocations();
   EXPECT_EQ(after, before);
   EXPECT_EQ(d.rules().size(), Decision::kInlineRules);
 }

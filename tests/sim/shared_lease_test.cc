@@ -44,7 +44,8 @@ class Worker final : guard::StoreLine, store::redis::ClientEvents {
  public:
   Worker(SimLoop& loop, SimRedis& server, const ConcurrencyConfig& numbers, std::uint64_t seed,
          Part part)
-      : loop_(loop),
+      : link(server.make_link()),
+        loop_(loop),
         clock_(loop),
         wire_(loop, server, link),
         client_({.session = {.hang_after = 200ms, .random_seed = seed},
@@ -68,7 +69,7 @@ class Worker final : guard::StoreLine, store::redis::ClientEvents {
     client_.stop();
   }
 
-  SimLink link;
+  SimLink& link;  // outlives this: what is on its way goes on
 
  private:
   bool up(std::uint16_t) const override { return client_.ready(); }

@@ -3,54 +3,22 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <cstdlib>
-#include <new>
 #include <random>
 #include <vector>
 
 #include "store/memory/memory_store.h"
-
-namespace {
-
-thread_local std::uint64_t allocations = 0;
-
-}  // namespace
-
-// Every other form of new comes down to these two. Not inlined, or the compiler takes malloc and
-// delete for a mismatch.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  ++allocations;
-  if (void* memory = std::malloc(bytes)) return memory;  // NOLINT: what new is made of
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  ++allocations;
-  const auto align = static_cast<std::size_t>(alignment);
-  if (void* memory = std::aligned_alloc(align, (bytes + align - 1) / align * align)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
-}
+#include "testing/allocations.h"
 
 namespace weir::store {
 namespace {
 
 using std::chrono::seconds;
+using testing::allocations;
 
 TEST(MemoryStoreAllocation, TheCountSeesAnAllocation) {
-  const std::uint64_t before = allocations;
+  const std::uint64_t before = allocations();
   const std::vector<int> some(100);
-  EXPECT_EQ(allocations, before + 1) << some.size();
+  EXPECT_EQ(allocations(), before + 1) << some.size();
 }
 
 // New keys, growth, expiry, the cap, logs, several rules, refunds, resets: from the first ask on.
@@ -70,7 +38,7 @@ TEST(MemoryStoreAllocation, DecidingAllocatesNothing) {
   std::vector<Finding> findings(4);
   Instant now{seconds(1'700'000'000)};
   std::uint64_t refused = 0;
-  const std::uint64_t before = allocations;
+  const std::uint64_t before = allocations();
   for (int i = 0; i < 200'000; ++i) {
     now += Nanos(random() % 2'000'000);
     const std::size_t count = 1 + random() % 4;
@@ -88,7 +56,7 @@ TEST(MemoryStoreAllocation, DecidingAllocatesNothing) {
         store->decide(std::span(counters).first(count), now, std::span(findings).first(count));
     refused += answer.outcome == LocalOutcome::exhausted ? 1 : 0;
   }
-  EXPECT_EQ(allocations, before);
+  EXPECT_EQ(allocations(), before);
   EXPECT_GT(refused, 0U);
   EXPECT_GT(store->keys(), 1'000U);
 }

@@ -57,6 +57,9 @@ class SimRedis {
   Nanos ahead() const noexcept { return ahead_; }
   Instant clock() const { return loop_.now() + ahead_; }
 
+  // A way to this server that lives as long as it does: what a process that is gone had sent goes
+  // on.
+  SimLink& make_link() { return links_.emplace_back(); }
   // Everything that is connected through this link is cut off at once, with whatever is on its way.
   void reset(const SimLink& link);
   // A cut was mended: what it held goes on.
@@ -103,6 +106,7 @@ class SimRedis {
   std::uint64_t executed_ = 0;
   std::uint64_t life_ = 0;  // counts stops: what was to be carried out then is not
   std::vector<ConnectionPtr> connections_;
+  std::deque<SimLink> links_;
 };
 
 // A client's end of a link.
