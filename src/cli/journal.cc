@@ -103,6 +103,13 @@ ExitCode status(Environment& environment, const JournalCommand& command, const P
   return unreadable(environment, *fault);
 }
 
+// A list that ends early says so: to people alone.
+void say_more(Environment& environment, const JournalCommand& command, std::uint64_t whole,
+              std::size_t shown) {
+  if (command.json || whole <= shown) return;
+  environment.err << "weir: " << whole - shown << " more are not shown; --most N shows so many\n";
+}
+
 ExitCode list(Environment& environment, const JournalCommand& command, const Place& place,
               std::uint64_t most) {
   auto reader = open_reader(place);
@@ -111,6 +118,8 @@ ExitCode list(Environment& environment, const JournalCommand& command, const Pla
   if (!events) return unreadable(environment, events.error());
   for (const ledger::StoredEvent& event : *events)
     environment.out << (command.json ? json_of(event) : text_of(event)) << '\n';
+  if (const auto counts = reader->counts())
+    say_more(environment, command, counts->unsettled, events->size());
   return ExitCode::as_asked;
 }
 
@@ -122,6 +131,8 @@ ExitCode quarantine(Environment& environment, const JournalCommand& command, con
   if (!aside) return unreadable(environment, aside.error());
   for (const ledger::QuarantinedEvent& each : *aside)
     environment.out << (command.json ? json_of(each) : text_of(each)) << '\n';
+  if (const auto counts = reader->counts())
+    say_more(environment, command, counts->quarantined, aside->size());
   return ExitCode::as_asked;
 }
 

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "guard/metered_story.h"
+#include "guard/metered_story_test.h"
 #include "ledger/journal_reader.h"
 
 namespace weir {

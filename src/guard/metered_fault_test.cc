@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "guard/metered_story.h"
+#include "guard/metered_story_test.h"
 
 namespace weir {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "guard/metered_story.h"
+#include "guard/metered_story_test.h"
 #include "guard/route_limiter.h"
 
 namespace weir {

@@ -34,6 +34,22 @@ Error ended_otherwise(const HeldReservation& held) {
                                               " settled as " + words(held.units)};
 }
 
+// The events of what was reserved, of what it came to; they point into `bodies`.
+std::vector<ledger::UsageEvent> events_of(const std::vector<std::string>& bodies,
+                                          std::uint64_t units, std::uint64_t overspent,
+                                          Result<void>& sound) {
+  std::vector<ledger::UsageEvent> events;
+  for (const std::string& body : bodies) {
+    auto event = ledger::decode(body);
+    if (!event) sound = event.error();
+    if (!event || units == 0) continue;
+    event->units = units;
+    event->overspent = std::min(units, event->overspent + overspent);
+    events.push_back(*event);
+  }
+  return events;
+}
+
 }  // namespace
 
 ReservationBook::~ReservationBook() {

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "guard/impl.h"
-#include "guard/metered_story.h"
+#include "guard/metered_story_test.h"
 #include "ledger/journal_reader.h"
 #include "ledger/journal_story.h"
 #include "ledger/ledger.h"

@@ -82,6 +82,9 @@ TEST_F(JournalVerb, FollowsEventsFromTheJournalToTheLedger) {
             "store\n"
             "2  2023-11-14T22:13:20Z  acme  export  1000 per day by account  1 unit, without the "
             "store\n");
+  EXPECT_EQ(listed.err, "weir: 8 more are not shown; --most N shows so many\n");
+  EXPECT_EQ(journal({"list", "journal"}).err, "");
+  EXPECT_EQ(journal({"list", "journal", "--most", "2", "--json"}).err, "");
 
   EXPECT_EQ(journal({"verify", "journal"}).exit_code, 3) << "there is no ledger to hold it against";
 
