@@ -70,7 +70,7 @@ class SharedDomain : public ::testing::Test {
   std::uint64_t ticket_ = 0;
 };
 
-constexpr const char* kDomain = R"(
+constexpr const char* kSharedDomain = R"(
 domain: d
 descriptors:
   - key: broad
@@ -83,8 +83,8 @@ descriptors:
 )";
 
 TEST_F(SharedDomain, TwoWorkersKeepOneLimitAndADenialChargesNothing) {
-  Guard first = open("rls: {protects: security}\n", kDomain).value();
-  Guard second = open("rls: {protects: security}\n", kDomain).value();
+  Guard first = open("rls: {protects: security}\n", kSharedDomain).value();
+  Guard second = open("rls: {protects: security}\n", kSharedDomain).value();
   DomainLimiter a(first);
   DomainLimiter b(second);
   const std::vector<Asked> both = {{{{"broad", "x"}}}, {{{"narrow", "x"}}}};
@@ -106,7 +106,7 @@ TEST_F(SharedDomain, TwoWorkersKeepOneLimitAndADenialChargesNothing) {
 }
 
 TEST_F(SharedDomain, ACostThatNeverFitsIsSaidToBeSoOfAKnownKeyToo) {
-  Guard guard = open("rls: {protects: security}\n", kDomain).value();
+  Guard guard = open("rls: {protects: security}\n", kSharedDomain).value();
   DomainLimiter limiter(guard);
   ASSERT_TRUE(ask(limiter, {{{{"narrow", "x"}}}}).decision.allowed());
   const auto never = ask(limiter, {{{{"narrow", "x"}}, 4}}).decision;
@@ -120,8 +120,8 @@ TEST_F(SharedDomain, ACostThatNeverFitsIsSaidToBeSoOfAKnownKeyToo) {
 TEST_F(SharedDomain, OnAClusterADenialChargesNothingOfAnyDescriptor) {
   testing::RedisCluster cluster;
   url_ = cluster.url();
-  Guard guard = open("rls: {protects: security}\n", kDomain).value();
-  Guard fresh = open("rls: {protects: security}\n", kDomain).value();
+  Guard guard = open("rls: {protects: security}\n", kSharedDomain).value();
+  Guard fresh = open("rls: {protects: security}\n", kSharedDomain).value();
   DomainLimiter limiter(guard);
   DomainLimiter other(fresh);
   for (int pair = 0; pair < 6; ++pair) {
@@ -150,7 +150,7 @@ TEST_F(SharedDomain, OnAClusterADenialChargesNothingOfAnyDescriptor) {
 }
 
 TEST_F(SharedDomain, ALateReportDrainsToTheLimit) {
-  Guard guard = open("rls: {protects: security}\n", kDomain).value();
+  Guard guard = open("rls: {protects: security}\n", kSharedDomain).value();
   DomainLimiter limiter(guard);
   EXPECT_TRUE(ask(limiter, {{{{"broad", "x"}}}}).decision.allowed());
   EXPECT_TRUE(ask(limiter, {{{{"broad", "x"}}, 50}}).statuses[0].over);
@@ -160,7 +160,7 @@ TEST_F(SharedDomain, ALateReportDrainsToTheLimit) {
 
 TEST_F(SharedDomain, WithoutItsStoreTheStrictestPartDecides) {
   Guard guard =
-      open("rls: {protects: security, rls_refusal: unavailable}\n", kDomain, "20ms").value();
+      open("rls: {protects: security, rls_refusal: unavailable}\n", kSharedDomain, "20ms").value();
   DomainLimiter limiter(guard);
   server_.pause();
   const auto closed = ask(limiter, {{{{"broad", "x"}}}, {{{"open", "x"}}}});
@@ -180,7 +180,7 @@ TEST_F(SharedDomain, WithoutItsStoreTheStrictestPartDecides) {
 }
 
 TEST_F(SharedDomain, ADomainMustSayWhatHappensWithoutTheStore) {
-  const auto guard = open("", kDomain);
+  const auto guard = open("", kSharedDomain);
   ASSERT_FALSE(guard);
   EXPECT_NE(guard.error().message.find("domain 'd' does not say"), std::string::npos)
       << guard.error().message;

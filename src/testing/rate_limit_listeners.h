@@ -14,14 +14,14 @@
 namespace weir::testing {
 
 // Where late answers are kept until they are asked for.
-class Mailbox final : public RateLimitListener {
+class Mailbox final : public guard::RateLimitListener {
  public:
-  void answered(std::uint64_t ticket, RateLimitAnswer answer) override {
+  void answered(std::uint64_t ticket, guard::RateLimitAnswer answer) override {
     const std::lock_guard lock(mutex_);
     answers_[ticket] = std::move(answer);
     changed_.notify_all();
   }
-  RateLimitAnswer take(std::uint64_t ticket) {
+  guard::RateLimitAnswer take(std::uint64_t ticket) {
     std::unique_lock lock(mutex_);
     EXPECT_TRUE(changed_.wait_for(lock, kPatience, [&] { return answers_.contains(ticket); }));
     return std::move(answers_[ticket]);
@@ -30,13 +30,15 @@ class Mailbox final : public RateLimitListener {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::uint64_t, RateLimitAnswer> answers_;
+  std::map<std::uint64_t, guard::RateLimitAnswer> answers_;
 };
 
 // For those who are answered at once.
-class NobodyListens final : public RateLimitListener {
+class NobodyListens final : public guard::RateLimitListener {
  public:
-  void answered(std::uint64_t, RateLimitAnswer) override { ADD_FAILURE() << "not a late answer"; }
+  void answered(std::uint64_t, guard::RateLimitAnswer) override {
+    ADD_FAILURE() << "not a late answer";
+  }
 };
 
 }  // namespace weir::testing
