@@ -23,11 +23,13 @@ std::string described(const Match& match, const std::string& method) {
 
 std::shared_ptr<const Matcher> Matcher::build(const Model& model) {
   auto out = std::make_shared<Matcher>();
+  out->domains_ = NameTable(model.domains.size());
   for (std::uint32_t i = 0; i < model.domains.size(); ++i)
-    out->domains_.emplace(model.domains[i].name, i);
+    out->domains_.add(model.domains[i].name, i);
+  out->names_ = NameTable(model.routes.size());
   for (std::uint32_t i = 0; i < model.routes.size(); ++i) {
     const Route& route = model.routes[i];
-    out->names_.emplace(route.name, i);
+    out->names_.add(route.name, i);
     for (const Match& match : route.matches)
       insert(match.host.empty() ? out->any_host_ : out->hosts_[match.host], match, i);
   }
@@ -55,18 +57,6 @@ void Matcher::insert(Host& host, const Match& match, std::uint32_t route) {
     else
       entries->insert(entries->begin(), entry);
   });
-}
-
-std::optional<std::uint32_t> Matcher::by_name(std::string_view name) const noexcept {
-  const auto found = names_.find(name);
-  if (found == names_.end()) return std::nullopt;
-  return found->second;
-}
-
-std::optional<std::uint32_t> Matcher::by_domain(std::string_view name) const noexcept {
-  const auto found = domains_.find(name);
-  if (found == domains_.end()) return std::nullopt;
-  return found->second;
 }
 
 std::optional<std::uint32_t> Matcher::pick(const Entries& entries, std::string_view method) {

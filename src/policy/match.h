@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "policy/model.h"
+#include "policy/name_table.h"
 
 namespace weir::policy {
 
@@ -25,9 +26,13 @@ class Matcher {
   static std::shared_ptr<const Matcher> build(const Model& model);
 
   // These answer an index into Model::routes, but for by_domain().
-  std::optional<std::uint32_t> by_name(std::string_view name) const noexcept;
+  std::optional<std::uint32_t> by_name(std::string_view name) const noexcept {
+    return found(names_, name);
+  }
   // The place of an Envoy-style domain in Model::domains.
-  std::optional<std::uint32_t> by_domain(std::string_view name) const noexcept;
+  std::optional<std::uint32_t> by_domain(std::string_view name) const noexcept {
+    return found(domains_, name);
+  }
   // `method` in capitals; `host` in lower case, without port; `path` as normalise_path() gives it.
   std::optional<std::uint32_t> by_request(std::string_view method, std::string_view host,
                                           std::string_view path) const noexcept;
@@ -50,6 +55,11 @@ class Matcher {
     Entries any;
   };
 
+  static std::optional<std::uint32_t> found(const NameTable& table,
+                                            std::string_view name) noexcept {
+    const std::uint32_t* place = table.find(name);
+    return place != nullptr ? std::optional<std::uint32_t>(*place) : std::nullopt;
+  }
   static void insert(Host& host, const Match& match, std::uint32_t route);
   static std::optional<std::uint32_t> pick(const Entries& entries, std::string_view method);
   static std::optional<std::uint32_t> pick(const TextMap<Entries>& table, std::string_view path,
@@ -57,8 +67,8 @@ class Matcher {
   static std::optional<std::uint32_t> search(const Host& host, std::string_view method,
                                              std::string_view path);
 
-  TextMap<std::uint32_t> names_;
-  TextMap<std::uint32_t> domains_;
+  NameTable names_;
+  NameTable domains_;
   TextMap<Host> hosts_;
   Host any_host_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/same_text.h"
 #include "policy/fault_list.h"
 
 namespace weir::policy {
@@ -73,7 +74,7 @@ std::string Source::canonical() const {
 }
 
 bool Source::is_called(std::string_view given) const noexcept {
-  if (given == text) return true;
+  if (same_text(given, text)) return true;
   if (kind != SourceKind::header || given.size() != text.size()) return false;
   constexpr std::string_view kPrefix = "header:";
   return given.starts_with(kPrefix) &&
