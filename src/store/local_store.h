@@ -34,6 +34,10 @@ class LocalStore {
   virtual LocalAnswer decide(std::span<const Counter> counters, Instant now,
                              std::span<Finding> findings) noexcept = 0;
 
+  // Says that these counters are decided next, so that the memory they stand in is on its way while
+  // the caller does something else. Changes nothing.
+  virtual void expect(std::span<const Counter>) const noexcept {}
+
   // Live counters, about.
   virtual std::uint64_t keys() const noexcept = 0;
 };

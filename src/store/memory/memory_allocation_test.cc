@@ -52,6 +52,7 @@ TEST(MemoryStoreAllocation, DecidingAllocatesNothing) {
       counter.op = static_cast<Op>(random() % 16 < 12 ? 0 : random() % 4);
       counter.receipt = now;
     }
+    if (random() % 2 == 0) store->expect(std::span(counters).first(count));
     const auto answer =
         store->decide(std::span(counters).first(count), now, std::span(findings).first(count));
     refused += answer.outcome == LocalOutcome::exhausted ? 1 : 0;

@@ -24,6 +24,10 @@ LocalAnswer MemoryStore::decide(std::span<const Counter> counters, Instant now,
   return impl_->decide(counters, now, findings);
 }
 
+void MemoryStore::expect(std::span<const Counter> counters) const noexcept {
+  impl_->expect(counters);
+}
+
 std::uint64_t MemoryStore::keys() const noexcept {
   return impl_->keys();
 }

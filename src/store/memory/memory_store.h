@@ -38,6 +38,7 @@ class MemoryStore final : public LocalStore {
 
   LocalAnswer decide(std::span<const Counter> counters, Instant now,
                      std::span<Finding> findings) noexcept override;
+  void expect(std::span<const Counter> counters) const noexcept override;
   std::uint64_t keys() const noexcept override;
 
   // Bytes of memory in use, in whole pages.

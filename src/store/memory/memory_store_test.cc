@@ -65,6 +65,22 @@ class Asked {
   std::unique_ptr<MemoryStore> store_;
 };
 
+TEST(MemoryStore, ExpectingACounterChangesNothing) {
+  for (const Algorithm algorithm : kAllAlgorithms) {
+    const limit::Numbers numbers = numbers_of(algorithm, 5, seconds(60));
+    Asked asked(100);
+    EXPECT_TRUE(asked.allows(counter_of(numbers, 1, 2)));
+    for (std::uint64_t key = 0; key < 1'000; ++key) {
+      const Counter counter = counter_of(numbers, key, 5);
+      asked.store().expect({&counter, 1});
+    }
+    asked.store().expect({});
+    EXPECT_EQ(asked.store().keys(), 1U);
+    EXPECT_EQ(asked.remaining(counter_of(numbers, 1)), 3U);
+    EXPECT_EQ(asked.remaining(counter_of(numbers, 2)), 5U);
+  }
+}
+
 TEST(MemoryStore, RefusesACapThatIsNone) {
   for (const std::uint64_t cap : {std::uint64_t{0}, MemoryStore::kMostKeys + 1}) {
     const auto store = MemoryStore::open({cap});
