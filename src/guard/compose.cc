@@ -4,30 +4,49 @@
 
 namespace weir::guard {
 
-RuleReport report_of(std::string_view rule, const store::Counter& counter,
-                     const store::Finding& finding) {
+namespace {
+
+// Reports are filled in where they stand: one that is returned is copied wider than it was written,
+// which the processor waits for.
+void outline_into(RuleReport& report, std::string_view rule, const store::Counter& counter) {
   const limit::Numbers& numbers = *counter.numbers;
-  const bool fits = finding.step.outcome == limit::Outcome::allowed;
-  RuleReport report;
   report.rule = rule;
-  // What remains is told beside the limit that it is of.
-  report.limit = finding.newer ? finding.newer->limit : numbers.limit;
+  report.limit = numbers.limit;
   report.period = Nanos(numbers.period_ns);
-  report.burst = finding.newer ? finding.newer->burst : numbers.burst;
-  report.fits = fits;
-  report.never_fits = finding.step.outcome == limit::Outcome::never_fits;
+  report.burst = numbers.burst;
   report.shadow = counter.shadow;
+  report.charge.key_hi = counter.digest.hi;
+  report.charge.key_lo = counter.digest.lo;
+  report.charge.identity = counter.identity;
+  report.charge.stamp = numbers.stamp;
+}
+
+void found_into(RuleReport& report, const store::Finding& finding) {
+  // What remains is told beside the limit that it is of.
+  if (finding.newer) {
+    report.limit = finding.newer->limit;
+    report.burst = finding.newer->burst;
+  }
+  report.fits = finding.step.outcome == limit::Outcome::allowed;
+  report.never_fits = finding.step.outcome == limit::Outcome::never_fits;
   if (finding.remaining_known) report.remaining = finding.step.remaining;
   if (finding.reset_known) report.reset_after = Nanos(finding.step.reset_after_ns);
   if (finding.retry_known && finding.step.outcome == limit::Outcome::limited) {
     report.retry_after = Nanos(finding.step.retry_after_ns);
   }
-  report.charge = {.key_hi = counter.digest.hi,
-                   .key_lo = counter.digest.lo,
-                   .identity = counter.identity,
-                   .stamp = numbers.stamp,
-                   .units = finding.units,
-                   .receipt = finding.step.receipt()};
+  report.charge.units = finding.units;
+  report.charge.receipt = finding.step.receipt();
+}
+
+constexpr RuleReport kFreshReport;
+
+}  // namespace
+
+RuleReport report_of(std::string_view rule, const store::Counter& counter,
+                     const store::Finding& finding) {
+  RuleReport report;
+  outline_into(report, rule, counter);
+  found_into(report, finding);
   return report;
 }
 
@@ -67,17 +86,28 @@ void deny(Decision& decision, const RuleReport& report) noexcept {
   }
 }
 
-void compose(const Plan& plan, std::span<const store::Finding> findings, Instant now, Rung rung,
-             Decision& decision) {
+void outline(const Plan& plan, Decision& decision) {
+  for (std::size_t i = 0; i < plan.count; ++i)
+    outline_into(decision.add(kFreshReport), plan.rules[i]->name, plan.counters[i]);
+}
+
+void fill_in(std::span<const store::Finding> findings, Instant now, Rung rung,
+             Decision& decision) noexcept {
   decision.verdict = Verdict::allowed;
   decision.reason = Reason::within_limit;
   decision.rung = rung;
   decision.decided_at = now;
-  for (std::size_t i = 0; i < plan.count; ++i) {
-    const RuleReport& report =
-        decision.add(report_of(plan.rules[i]->name, plan.counters[i], findings[i]));
-    if (!report.fits && !report.shadow) deny(decision, report);
+  const std::span<RuleReport> reports = decision.rules();
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    found_into(reports[i], findings[i]);
+    if (!reports[i].fits && !reports[i].shadow) deny(decision, reports[i]);
   }
+}
+
+void compose(const Plan& plan, std::span<const store::Finding> findings, Instant now, Rung rung,
+             Decision& decision) {
+  outline(plan, decision);
+  fill_in(findings, now, rung, decision);
 }
 
 }  // namespace weir::guard

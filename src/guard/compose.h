@@ -21,8 +21,16 @@ RuleReport unasked(const BoundRule& bound);
 // the limit is 0. Comes for each denying rule; the worst of them is what the decision says.
 void deny(Decision& decision, const RuleReport& report) noexcept;
 
-// Puts what a store found into words: one report a rule, and over all of them limited before
-// allowed. A shadow rule is reported and never decides.
+// Begins the reports of a plan's rules, with what is known of them before a store answers. Requires
+// a decision without any.
+void outline(const Plan& plan, Decision& decision);
+
+// Completes them with what the store found: see compose().
+void fill_in(std::span<const store::Finding> findings, Instant now, Rung rung,
+             Decision& decision) noexcept;
+
+// Both at once. Puts what a store found into words: one report a rule, and over all of them limited
+// before allowed. A shadow rule is reported and never decides.
 //
 // `now` is the store's time of the decision.
 void compose(const Plan& plan, std::span<const store::Finding> findings, Instant now, Rung rung,

@@ -41,6 +41,7 @@ class LocalAsk {
       : impl_(impl), store_(*impl.local()), job_(job), plan_(room.plan), room_(room) {}
 
   void decide(RateLimitAnswer& answer) {
+    store_.expect(plan_.counters());  // their memory comes while the clock is read
     const Instant now = impl_.clock().now();
     const std::span found = Room::fresh(room_.findings, plan_.counters().size());
     if (!found.empty()) {

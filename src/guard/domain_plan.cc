@@ -97,7 +97,7 @@ bool is_late(const AskedDescriptor& descriptor) noexcept {
 }  // namespace
 
 bool DomainPlan::make(const RateLimitAsk& ask, const BoundDomain& domain, std::uint32_t generation,
-                      const KeyHasher& hasher, const ValueDigester& digester) {
+                      const CounterHasher& hasher, const ValueDigester& digester) {
   generation_ = generation;
   hasher_ = &hasher;
   digester_ = &digester;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/counter_hasher.h"
 #include "base/key_digest.h"
 #include "base/raw_array.h"
 #include "guard/bound_domain.h"
@@ -49,7 +50,7 @@ class DomainPlan {
   // False where the ask is beyond the stated bounds: a value above kMaxValueBytes, or more than
   // store::kMaxCounters different counters.
   bool make(const RateLimitAsk& ask, const BoundDomain& domain, std::uint32_t generation,
-            const KeyHasher& hasher, const ValueDigester& digester);
+            const CounterHasher& hasher, const ValueDigester& digester);
 
   std::span<const Met> met() const noexcept { return met_; }
   std::span<store::Counter> counters() noexcept { return {counters_.data(), count_}; }
@@ -75,7 +76,7 @@ class DomainPlan {
   bool add(Met& met, const store::Counter& counter, const Asked& asked);
 
   std::uint32_t generation_ = 0;
-  const KeyHasher* hasher_ = nullptr;
+  const CounterHasher* hasher_ = nullptr;
   const ValueDigester* digester_ = nullptr;
   std::vector<Met> met_;
   std::size_t count_ = 0;

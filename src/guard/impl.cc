@@ -76,12 +76,12 @@ Result<Guard::Impl::Stores> open_store(const policy::Model& model, std::unique_p
 
 // In a fleet every worker must digest a counter alike: what a key's place and its turn in recovery
 // are drawn from.
-KeyHasher::Secret hasher_secret(const policy::Model& model, bool shared) {
-  if (!shared) return KeyHasher::random_secret();
+CounterHasher counter_hasher(const policy::Model& model, bool shared) {
+  if (!shared) return CounterHasher::of_process();
   const ValueDigester::Digest digest = ValueDigester::from_text(model.store.prefix)("key hasher");
   KeyHasher::Secret secret{};
   std::copy(digest.begin(), digest.end(), secret.begin());
-  return secret;
+  return CounterHasher::of_fleet(secret);
 }
 
 bool same_journal(const policy::Model& a, const policy::Model& b) {
@@ -111,7 +111,7 @@ Result<Guard> Guard::open(Policy policy, GuardOptions options) {
 Guard::Impl::Impl(Policy policy, const GuardOptions& options, Stores stores)
     : clock_(options.clock != nullptr ? options.clock : &Clock::real()),
       observer_(options.observer),
-      hasher_(hasher_secret(policy.model(), stores.shared)),
+      hasher_(counter_hasher(policy.model(), stores.shared)),
       digester_(ValueDigester::from_text(policy.model().store.prefix)),
       store_(std::move(stores.local)),
       safeguards_(policy.model(), *clock_,
@@ -166,7 +166,7 @@ Result<void> Guard::Impl::open_journal() {
 }
 
 Decision Guard::Impl::check(std::string_view name, const guard::Values& values,
-                            CheckOptions options, const CallRef& call) noexcept {
+                            const CheckOptions& options, const CallRef& call) noexcept {
   PolicyRef policy = current_.read();
   const guard::BoundRoute* route = policy->find(name);
   if (route == nullptr) {
@@ -177,7 +177,7 @@ Decision Guard::Impl::check(std::string_view name, const guard::Values& values,
   return decide(std::move(policy), *route, values, options, call);
 }
 
-Decision Guard::Impl::check_request(const HttpRequest& request, CheckOptions options,
+Decision Guard::Impl::check_request(const HttpRequest& request, const CheckOptions& options,
                                     const CallRef& call) noexcept {
   PolicyRef policy = current_.read();
   const policy::Model& model = policy->model();
@@ -194,7 +194,7 @@ Decision Guard::Impl::check_request(const HttpRequest& request, CheckOptions opt
   return decide_unmatched(options.cost);
 }
 
-void Guard::Impl::check_request_async(const HttpRequest& request, CheckOptions options,
+void Guard::Impl::check_request_async(const HttpRequest& request, const CheckOptions& options,
                                       std::function<void(Decision)> done, const CallRef& call) {
   if (!shared_ && !(call && call->reserve)) {
     done(check_request(request, options, call));
@@ -232,26 +232,39 @@ Decision Guard::Impl::refuse_invalid(std::string_view fault, std::string_view ro
 }
 
 Decision Guard::Impl::decide(PolicyRef policy, const guard::BoundRoute& route,
-                             const guard::Values& values, CheckOptions options,
+                             const guard::Values& values, const CheckOptions& options,
                              const CallRef& call) noexcept {
   if (shared_) return decide_shared(std::move(policy), route, values, options, call);
+  return decide_local(*policy, route, values, options, call);
+}
+
+// Returns in one place, so that the decision is made where the caller wants it: moving it costs as
+// much as finding it.
+Decision Guard::Impl::decide_local(const guard::BoundPolicy& policy, const guard::BoundRoute& route,
+                                   const guard::Values& values, const CheckOptions& options,
+                                   const CallRef& call) noexcept {
   const bool timing = timed();
   const MonoTime begun = timing ? clock_->mono() : MonoTime{};
   guard::Plan plan;
   const guard::Plan::Outcome outcome =
-      plan.make(route, *policy, values, options.cost, hasher_, digester_);
+      plan.make(route, policy, values, options.cost, hasher_, digester_);
   Decision decision;
-  if (needs_asking(outcome, plan, route, decision) &&
-      decide_local(plan, options, call.get(), decision)) {
-    decision = reserved_in_time(plan, options, call, decision);
+  if (needs_asking(outcome, plan, route, decision)) {
+    if (call == nullptr && !usage_) [[likely]] {
+      LocalFindings findings;
+      ask_local(plan, decision, findings);
+    } else if (ask_local_metered(plan, options, call.get(), decision)) {
+      decision = reserved_in_time(plan, options, call, decision);
+    }
   }
-  settle(decision, *policy, route, options,
-         timing ? std::optional<Nanos>(clock_->mono() - begun) : std::nullopt);
+  std::optional<Nanos> took;
+  if (timing) took = clock_->mono() - begun;
+  settle(decision, policy, route, options, took);
   return decision;
 }
 
-bool Guard::Impl::decide_local(guard::Plan& plan, CheckOptions options, guard::MeteredCall* call,
-                               Decision& decision) noexcept {
+bool Guard::Impl::ask_local_metered(guard::Plan& plan, const CheckOptions& options,
+                                    guard::MeteredCall* call, Decision& decision) noexcept {
   if (!begin_call(plan, options, call, decision) || !can_record(plan, options, decision))
     return false;
   LocalFindings findings;
@@ -285,8 +298,8 @@ bool Guard::Impl::needs_asking(guard::Plan::Outcome outcome, const guard::Plan& 
 }
 
 void Guard::Impl::settle(Decision& decision, const guard::BoundPolicy& policy,
-                         const guard::BoundRoute& route, CheckOptions options,
-                         std::optional<Nanos> took) noexcept {
+                         const guard::BoundRoute& route, const CheckOptions& options,
+                         const std::optional<Nanos>& took) noexcept {
   decision.route = route.name;
   decision.cost = options.cost;
   decision.profiles = policy.model().header_profiles;
@@ -294,12 +307,12 @@ void Guard::Impl::settle(Decision& decision, const guard::BoundPolicy& policy,
 }
 
 std::uint64_t Guard::Impl::metered_always(const guard::Plan& plan,
-                                          CheckOptions options) const noexcept {
+                                          const CheckOptions& options) const noexcept {
   if (!usage_ || options.cost == 0 || !plan.route->route->journal_always) return 0;
   return guard::UsageRecorder::metered(plan);
 }
 
-bool Guard::Impl::can_record(const guard::Plan& plan, CheckOptions options,
+bool Guard::Impl::can_record(const guard::Plan& plan, const CheckOptions& options,
                              Decision& decision) noexcept {
   if (metered_always(plan, options) == 0 || usage_->has_room()) return true;
   decision = refused(Reason::store_unavailable, {}, options.cost);
@@ -311,19 +324,24 @@ void Guard::Impl::ask_local(const guard::Plan& plan, Decision& decision,
                             LocalFindings& found) noexcept {
   found.all = found.room.construct_first(plan.count + plan.marks);
   const std::span<store::Finding> findings = found.all;
+  // Their memory comes while the reports are begun and the clock is read.
+  store_->expect(plan.asked());
+  guard::outline(plan, decision);
   const Instant now = clock_->now();
   const store::LocalAnswer answer = store_->decide(plan.asked(), now, findings);
   switch (answer.outcome) {
     case store::LocalOutcome::decided:
-      guard::compose(plan, findings, now, Rung::store, decision);
+      guard::fill_in(findings, now, Rung::store, decision);
       count_shadows(plan, findings);
       read_marks(plan, findings, decision);
       return;
     case store::LocalOutcome::exhausted:
+      decision = Decision();
       decision.verdict = Verdict::refused;
       decision.reason = Reason::keys_exhausted;
       return;
     case store::LocalOutcome::unavailable:
+      decision = Decision();
       by_policy(plan, decision);
       return;
   }
@@ -361,7 +379,7 @@ void Guard::Impl::by_policy(const guard::Plan& plan, Decision& decision) noexcep
 }
 
 void Guard::Impl::tell(const Decision& decision, render::Metrics::RouteSlot route,
-                       std::optional<Nanos> took) noexcept {
+                       const std::optional<Nanos>& took) noexcept {
   if (took) {
     metrics_.record(route, decision.verdict, decision.rung, *took);
   } else {

@@ -54,13 +54,13 @@ class Guard::Impl {
   // What goes with a call of a metered route, and comes back with its decision; null: nothing.
   using CallRef = std::shared_ptr<guard::MeteredCall>;
 
-  Decision check(std::string_view route, const guard::Values& values, CheckOptions options,
+  Decision check(std::string_view route, const guard::Values& values, const CheckOptions& options,
                  const CallRef& call = {}) noexcept;
-  Decision check_request(const HttpRequest& request, CheckOptions options,
+  Decision check_request(const HttpRequest& request, const CheckOptions& options,
                          const CallRef& call = {}) noexcept;
-  void check_async(std::string_view route, const guard::Values& values, CheckOptions options,
+  void check_async(std::string_view route, const guard::Values& values, const CheckOptions& options,
                    std::function<void(Decision)> done, const CallRef& call = {});
-  void check_request_async(const HttpRequest& request, CheckOptions options,
+  void check_request_async(const HttpRequest& request, const CheckOptions& options,
                            std::function<void(Decision)> done, const CallRef& call = {});
   // Whether late reports of this route's work are recorded: it meters, and there is a journal.
   bool meters(const guard::BoundRoute& route) const noexcept;
@@ -80,7 +80,7 @@ class Guard::Impl {
                           render::Metrics::RouteSlot slot) noexcept;
   // Counts a decision that was made outside, and tells the observer; comes once for each.
   void told(const Decision& decision, render::Metrics::RouteSlot slot,
-            std::optional<Nanos> took = {}) noexcept {
+            const std::optional<Nanos>& took = {}) noexcept {
     tell(decision, slot, took);
   }
   Result<void> refund(const Decision& decision);
@@ -106,30 +106,34 @@ class Guard::Impl {
   // A lease of it, awaited.
   LeaseAnswer lease_now(const LimitOf& of, const LeaseRequest& request);
   Result<LimitOf> limit_of(std::string_view name, std::span<const Descriptor> descriptors) const;
-  const KeyHasher& hasher() const noexcept { return hasher_; }
+  const CounterHasher& hasher() const noexcept { return hasher_; }
   const ValueDigester& digester() const noexcept { return digester_; }
 
  private:
+  // Options and times go by reference: what is copied just after it was written is waited for.
   Decision decide(PolicyRef policy, const guard::BoundRoute& route, const guard::Values& values,
-                  CheckOptions options, const CallRef& call) noexcept;
+                  const CheckOptions& options, const CallRef& call) noexcept;
+  Decision decide_local(const guard::BoundPolicy& policy, const guard::BoundRoute& route,
+                        const guard::Values& values, const CheckOptions& options,
+                        const CallRef& call) noexcept;
   // Findings of one request.
   struct LocalFindings {
     RawArray<store::Finding, guard::kMaxRules + guard::Plan::kMarks> room;
     std::span<store::Finding> all;
   };
   void ask_local(const guard::Plan& plan, Decision& decision, LocalFindings& findings) noexcept;
-  // The decision of the embedded store, all but what settle() adds; true: it stands only once it is
-  // a reservation.
-  bool decide_local(guard::Plan& plan, CheckOptions options, guard::MeteredCall* call,
-                    Decision& decision) noexcept;
+  // The same with all that metered routes and calls add; true: it stands only once it is a
+  // reservation.
+  bool ask_local_metered(guard::Plan& plan, const CheckOptions& options, guard::MeteredCall* call,
+                         Decision& decision) noexcept;
   // The same, awaited, but no longer than its caller would wait for the disk.
-  Decision reserved_in_time(const guard::Plan& plan, CheckOptions options, const CallRef& call,
-                            const Decision& admitted);
+  Decision reserved_in_time(const guard::Plan& plan, const CheckOptions& options,
+                            const CallRef& call, const Decision& admitted);
   // Makes a reservation of what the embedded store admitted; `done` hears once, in any thread.
-  void reserve_local(const guard::Plan& plan, CheckOptions options, const CallRef& call,
+  void reserve_local(const guard::Plan& plan, const CheckOptions& options, const CallRef& call,
                      const Decision& admitted, std::function<void(Decision)> done);
   // False: `decision` is the answer; nobody needs to be asked.
-  bool begin_call(guard::Plan& plan, CheckOptions options, guard::MeteredCall* call,
+  bool begin_call(guard::Plan& plan, const CheckOptions& options, guard::MeteredCall* call,
                   Decision& decision) noexcept;
   // What a reservation ends by, from the call or the route; false: `decision` refuses.
   bool take_terms(const policy::Route& route, ReservationTerms& terms,
@@ -152,12 +156,13 @@ class Guard::Impl {
   void carry_out_later(std::vector<store::Counter> counters, PolicyRef policy,
                        std::function<void(bool, std::span<const store::Finding>)> done);
   // The metered rules of a plan whose usage is recorded while its store answers; 0: none.
-  std::uint64_t metered_always(const guard::Plan& plan, CheckOptions options) const noexcept;
+  std::uint64_t metered_always(const guard::Plan& plan, const CheckOptions& options) const noexcept;
   // Whether usage could be recorded, were the plan decided now; false: `decision` refuses.
-  bool can_record(const guard::Plan& plan, CheckOptions options, Decision& decision) noexcept;
+  bool can_record(const guard::Plan& plan, const CheckOptions& options,
+                  Decision& decision) noexcept;
   // Records what the store admitted; where there is no room for it, `decision` becomes a refusal.
   void record_admitted(const guard::Plan& plan, std::span<const store::Finding> findings,
-                       CheckOptions options, Decision& decision) noexcept;
+                       const CheckOptions& options, Decision& decision) noexcept;
   class Job;
   class Waiting;
   // False where no store needs to be asked: `decision` is the answer, all but what settle() adds.
@@ -165,15 +170,15 @@ class Guard::Impl {
                     const guard::BoundRoute& route, Decision& decision) noexcept;
   // Fills in what every decision of a route says, counts it, and tells the observer.
   void settle(Decision& decision, const guard::BoundPolicy& policy, const guard::BoundRoute& route,
-              CheckOptions options, std::optional<Nanos> took) noexcept;
+              const CheckOptions& options, const std::optional<Nanos>& took) noexcept;
   void decide_async(PolicyRef policy, const guard::BoundRoute& route, const guard::Values& values,
-                    CheckOptions options, std::function<void(Decision)> done,
+                    const CheckOptions& options, std::function<void(Decision)> done,
                     const CallRef& call) noexcept;
   void decide_local_async(PolicyRef policy, const guard::BoundRoute& route,
                           const guard::Values& values, CheckOptions options,
                           std::function<void(Decision)> done, const CallRef& call) noexcept;
   Decision decide_shared(PolicyRef policy, const guard::BoundRoute& route,
-                         const guard::Values& values, CheckOptions options,
+                         const guard::Values& values, const CheckOptions& options,
                          const CallRef& call) noexcept;
   // Carries out refunds and resets; true where the store did.
   enum class Carried : std::uint8_t {
@@ -185,14 +190,14 @@ class Guard::Impl {
   void count_shadows(const guard::Plan& plan, std::span<const store::Finding> findings) noexcept;
   void by_policy(const guard::Plan& plan, Decision& decision) noexcept;
   void tell(const Decision& decision, render::Metrics::RouteSlot route,
-            std::optional<Nanos> took = {}) noexcept;
+            const std::optional<Nanos>& took = {}) noexcept;
 
   Clock* clock_;
   Observer* observer_;
   NamePool names_;
   guard::Ceilings ceilings_;
   render::Metrics metrics_;
-  KeyHasher hasher_;
+  CounterHasher hasher_;
   ValueDigester digester_;
   std::unique_ptr<store::LocalStore> store_;
   guard::Safeguards safeguards_;

@@ -63,8 +63,8 @@ bool Guard::Impl::take_terms(const policy::Route& route, ReservationTerms& terms
   return decision.fault.empty();
 }
 
-bool Guard::Impl::begin_call(guard::Plan& plan, CheckOptions options, guard::MeteredCall* call,
-                             Decision& decision) noexcept {
+bool Guard::Impl::begin_call(guard::Plan& plan, const CheckOptions& options,
+                             guard::MeteredCall* call, Decision& decision) noexcept {
   if (call == nullptr) return true;
   const std::uint64_t metered = usage_ ? guard::UsageRecorder::metered(plan) : 0;
   if (call->reserve) {
@@ -143,7 +143,7 @@ void Guard::Impl::read_marks(const guard::Plan& plan, std::span<const store::Fin
 // A request that another worker admitted is recorded here once more: whether that one lived to do
 // so is not known, and the ledger, which is the fleet's, bills an idempotency key once.
 void Guard::Impl::record_admitted(const guard::Plan& plan, std::span<const store::Finding> findings,
-                                  CheckOptions options, Decision& decision) noexcept {
+                                  const CheckOptions& options, Decision& decision) noexcept {
   if (!decision.allowed()) return;
   // What a fallback store admits was recorded before its answer; what it admitted before was so by
   // whoever asked then.
@@ -158,8 +158,9 @@ void Guard::Impl::record_admitted(const guard::Plan& plan, std::span<const store
   decision = refused(Reason::store_unavailable, Rung::journal, options.cost);
 }
 
-void Guard::Impl::reserve_local(const guard::Plan& plan, CheckOptions options, const CallRef& call,
-                                const Decision& admitted, std::function<void(Decision)> done) {
+void Guard::Impl::reserve_local(const guard::Plan& plan, const CheckOptions& options,
+                                const CallRef& call, const Decision& admitted,
+                                std::function<void(Decision)> done) {
   const guard::UsageRecorder::Usage usage{.metered = guard::UsageRecorder::metered(plan),
                                           .cost = options.cost,
                                           .at = admitted.decided_at};

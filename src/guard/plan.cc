@@ -74,7 +74,7 @@ const limit::Numbers* numbers_for(const policy::Rule& rule, const CountedValues&
 }  // namespace
 
 Plan::Outcome Plan::make(const BoundRoute& to, const BoundPolicy& policy, const Values& values,
-                         std::uint64_t units, const KeyHasher& hasher,
+                         std::uint64_t units, const CounterHasher& hasher,
                          const ValueDigester& digester) noexcept {
   route = &to;
   count = 0;
@@ -107,7 +107,9 @@ Plan::Outcome Plan::make(const BoundRoute& to, const BoundPolicy& policy, const 
     const std::string_view text = key.view();
     used_ += text.size();
     rules[count] = &bound;
-    counters[count] = {.numbers = numbers_for(rule, found),
+    // In its place: a copy waits for what was just written.
+    ::new (static_cast<void*>(counters.data() + count))
+        store::Counter{.numbers = numbers_for(rule, found),
                        .rule = bound.name,
                        .identity = rule.identity,
                        .digest = hasher(text),
@@ -169,7 +171,7 @@ store::Counter mark_of(const RequestName& name, std::size_t i, char* room, std::
 
 }  // namespace
 
-void Plan::name_request(std::string_view key, std::uint64_t metered, const KeyHasher& hasher,
+void Plan::name_request(std::string_view key, std::uint64_t metered, const CounterHasher& hasher,
                         const ValueDigester& digester) {
   std::string tenant;
   std::string asked;

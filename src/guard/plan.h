@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/counter_hasher.h"
 #include "base/key_digest.h"
 #include "base/raw_array.h"
 #include "guard/bound_policy.h"
@@ -68,11 +69,11 @@ struct Plan {
   //
   // Cost:        no allocation.
   Outcome make(const BoundRoute& to, const BoundPolicy& policy, const Values& values,
-               std::uint64_t units, const KeyHasher& hasher,
+               std::uint64_t units, const CounterHasher& hasher,
                const ValueDigester& digester) noexcept;
 
   // Names the request, whose `metered` counters (bit by bit) are its tenant's. After make().
-  void name_request(std::string_view key, std::uint64_t metered, const KeyHasher& hasher,
+  void name_request(std::string_view key, std::uint64_t metered, const CounterHasher& hasher,
                     const ValueDigester& digester);
 
   // What the marks say, of a store's findings.

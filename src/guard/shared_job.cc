@@ -31,7 +31,7 @@ constexpr Nanos kDiskHangs = std::chrono::seconds(1);
 // points to.
 class Guard::Impl::Job : public guard::SharedAsk {
  public:
-  Job(Impl& impl, PolicyRef policy, const guard::BoundRoute& route, CheckOptions options,
+  Job(Impl& impl, PolicyRef policy, const guard::BoundRoute& route, const CheckOptions& options,
       CallRef call)
       : impl_(impl),
         policy_(std::move(policy)),
@@ -300,7 +300,7 @@ ladder::LadderVerdict recorded(const std::shared_ptr<Job>& job,
 }  // namespace
 
 Decision Guard::Impl::decide_shared(PolicyRef policy, const guard::BoundRoute& route,
-                                    const guard::Values& values, CheckOptions options,
+                                    const guard::Values& values, const CheckOptions& options,
                                     const CallRef& call) noexcept {
   const guard::BoundPolicy& bound = *policy;
   auto job = std::make_shared<WaitedJob<Job>>(*this, std::move(policy), route, options, call);
@@ -338,7 +338,7 @@ Decision Guard::Impl::decide_shared(PolicyRef policy, const guard::BoundRoute& r
 }
 
 void Guard::Impl::decide_async(PolicyRef policy, const guard::BoundRoute& route,
-                               const guard::Values& values, CheckOptions options,
+                               const guard::Values& values, const CheckOptions& options,
                                std::function<void(Decision)> done, const CallRef& call) noexcept {
   if (!shared_) {
     decide_local_async(std::move(policy), route, values, options, std::move(done), call);
@@ -375,7 +375,7 @@ void Guard::Impl::decide_local_async(PolicyRef policy, const guard::BoundRoute& 
       plan.make(route, *policy, values, options.cost, hasher_, digester_);
   Decision decision;
   const bool reserves = needs_asking(outcome, plan, route, decision) &&
-                        decide_local(plan, options, call.get(), decision);
+                        ask_local_metered(plan, options, call.get(), decision);
   const auto held = std::make_shared<PolicyRef>(std::move(policy));
   const auto tell = [this, held, &route, options, done = std::move(done)](Decision decided) {
     settle(decided, **held, route, options, std::nullopt);
@@ -388,7 +388,7 @@ void Guard::Impl::decide_local_async(PolicyRef policy, const guard::BoundRoute& 
   }
 }
 
-Decision Guard::Impl::reserved_in_time(const guard::Plan& plan, CheckOptions options,
+Decision Guard::Impl::reserved_in_time(const guard::Plan& plan, const CheckOptions& options,
                                        const CallRef& call, const Decision& admitted) {
   struct Told {
     std::mutex mutex;
@@ -457,7 +457,7 @@ Guard::Impl::Carried Guard::Impl::carry_out(std::span<const store::Counter> coun
 }
 
 void Guard::Impl::check_async(std::string_view name, const guard::Values& values,
-                              CheckOptions options, std::function<void(Decision)> done,
+                              const CheckOptions& options, std::function<void(Decision)> done,
                               const CallRef& call) {
   PolicyRef policy = current_.read();
   const guard::BoundRoute* route = policy->find(name);
