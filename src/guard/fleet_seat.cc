@@ -74,13 +74,28 @@ void FleetSeat::started_without() {
 }
 
 bool FleetSeat::leave(bool owes, std::function<void()> done) {
-  const bool safe = options_.role == FleetRole::worker && !options_.name_lasts && !left_ &&
-                    keeper_.announced() && !keeper_.ousted() && client_.ready() &&
-                    ladder_.breaker().state() == breaker::ProbeState::closed && !owes;
-  left_ = true;
+  const bool first_time = !std::exchange(left_, true);
   keeper_.store_away();
   ladder_.divide(Division::none("has left the fleet"));
-  if (!safe) return false;
+  if (options_.role != FleetRole::worker || options_.name_lasts || owes || !first_time) {
+    return false;
+  }
+  // One at a time is on its way. What comes back also says whether the store knows this process.
+  if (keeper_.beat_out()) {
+    leaves_ = std::move(done);
+    return true;
+  }
+  if (!may_say_leave()) return false;
+  say_leave(std::move(done));
+  return true;
+}
+
+bool FleetSeat::may_say_leave() const {
+  return keeper_.announced() && !keeper_.ousted() && client_.ready() &&
+         ladder_.breaker().state() == breaker::ProbeState::closed;
+}
+
+void FleetSeat::say_leave(std::function<void()> done) {
   client_.beat(
       {.kind = redis::Beat::Kind::leave,
        .name = options_.name,
@@ -89,7 +104,16 @@ bool FleetSeat::leave(bool owes, std::function<void()> done) {
        .lease = {}},
       kPatience,
       [done = std::move(done)](const redis::ErrorRow*, const redis::FleetReply*) { done(); });
-  return true;
+}
+
+void FleetSeat::say_leave_after_beat() {
+  auto done = std::exchange(leaves_, nullptr);
+  if (!done) return;
+  if (may_say_leave()) {
+    say_leave(std::move(done));
+  } else {
+    done();
+  }
 }
 
 // ---- Beats
@@ -124,6 +148,7 @@ void FleetSeat::heard(const redis::ErrorRow* error, const redis::FleetReply* fle
     settled_.store(true, std::memory_order_release);
     remember(nullptr, error != nullptr ? error->meaning : "no answer");
     ports_.rearm();
+    say_leave_after_beat();
     return;
   }
   if (fleet->repaired) {
@@ -139,6 +164,7 @@ void FleetSeat::heard(const redis::ErrorRow* error, const redis::FleetReply* fle
   settled_.store(true, std::memory_order_release);
   if (lost) ports_.lost();
   ports_.rearm();
+  say_leave_after_beat();
 }
 
 void FleetSeat::written(std::uint64_t epoch, const std::string& fault) {

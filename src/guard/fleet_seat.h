@@ -72,7 +72,8 @@ class FleetSeat {
   void written(std::uint64_t epoch, const std::string& fault);
   // From here on this worker spends nothing. Whether its leaving is announced, in which case
   // `done` is called once: not where a restart is to find its part, not where something is owed,
-  // nor where the store does not answer. Then its part is kept for ten minutes.
+  // nor where the store does not answer. Then its part is kept for ten minutes. A beat that is out
+  // is waited for first: all of it takes at most twice kPatience.
   bool leave(bool owes, std::function<void()> done);
 
   // From any thread.
@@ -86,6 +87,10 @@ class FleetSeat {
   void append_json(std::string& out) const;
 
  private:
+  // Whether the store can be told of this worker's leaving: it knows the worker, and answers.
+  bool may_say_leave() const;
+  void say_leave(std::function<void()> done);
+  void say_leave_after_beat();
   void heard(const store::redis::ErrorRow* error, const store::redis::FleetReply* fleet);
   void apply(bool changed);
   void remember(const store::redis::FleetReply* fleet, std::string_view fault);
@@ -100,6 +105,7 @@ class FleetSeat {
   bool said_no_part_ = false;
   bool said_too_many_ = false;
   bool left_ = false;
+  std::function<void()> leaves_;  // to be said once the beat that is out has come back
   std::atomic<bool> settled_{false};
 
   // What is shown.

@@ -78,6 +78,9 @@ class MembershipKeeper {
   // The beat to send, where one is due. None other is until answered() or failed().
   std::optional<Due> poll(MonoTime now);
 
+  // Whether one is on its way.
+  bool beat_out() const noexcept { return out_; }
+
   // Returns whether the division may have changed.
   bool answered(const FleetNews& news, MonoTime now);
   void failed(MonoTime now);
