@@ -1,12 +1,18 @@
 // A Guard on a Cluster, and under Sentinels, that speak TLS: with the certificate that is trusted,
 // and through the loss of a master.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <deque>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -128,6 +134,74 @@ TEST_F(GuardOverTls, FollowsAReplicaOfAClusterThatTookOver) {
 }
 
 // Whoever signed the nodes' certificate is not trusted: nothing is decided there, and it is said.
+// A file of authorities that is there, and cannot be read until the test says so.
+class UnreadableFile {
+ public:
+  explicit UnreadableFile(const std::string& name) : name_(name), pipe_(name + ".pipe") {
+    std::ifstream in(name);
+    text_.assign(std::istreambuf_iterator<char>(in), {});
+    if (::mkfifo(pipe_.c_str(), 0600) != 0) throw std::runtime_error("mkfifo: " + pipe_);
+    std::filesystem::create_hard_link(pipe_, pipe_ + ".link");
+    std::filesystem::rename(pipe_ + ".link", name_);
+  }
+  ~UnreadableFile() { mend(); }
+
+  // It is what it was; whoever waits for the one that could not be read is given it.
+  void mend() {
+    if (mended_) return;
+    mended_ = true;
+    std::ofstream(name_ + ".new") << text_;
+    std::filesystem::rename(name_ + ".new", name_);
+    // Opened for both, which waits for nobody.
+    const int pipe = ::open(pipe_.c_str(), O_RDWR | O_NONBLOCK);
+    EXPECT_EQ(::write(pipe, text_.data(), text_.size()), static_cast<ssize_t>(text_.size()));
+    // A reader that had opened it reads to the end, which is when nobody writes any more.
+    EXPECT_TRUE(eventually([&] {
+      int left = 0;
+      return ::ioctl(pipe, FIONREAD, &left) == 0 && left == 0;
+    }));
+    ::close(pipe);
+  }
+
+ private:
+  const std::string name_;
+  const std::string pipe_;
+  std::string text_;
+  bool mended_ = false;
+};
+
+// A new connection needs the files; all others go on, with their deadlines.
+TEST_F(GuardOverTls, GoesOnForOtherMastersWhileTheFilesCannotBeRead) {
+  RedisCluster cluster({.tls = files()});
+  Guard guard = open(on(cluster.url()));
+  std::vector<std::vector<std::string>> users(3);
+  Tally tally;
+  for (int i = 0; i < 30; ++i) {
+    const std::string user = "u" + std::to_string(i);
+    (void)check(guard, "count", user, tally);
+    for (std::size_t master = 0; master < 3; ++master) {
+      if (!cluster.node(master).keys("weir:1:*/" + user).empty()) users[master].push_back(user);
+    }
+  }
+  for (const auto& of : users) ASSERT_FALSE(of.empty());
+  UnreadableFile ca(path("ca.pem"));
+  cluster.node(0).execute({"CLIENT", "KILL", "TYPE", "normal"});
+  Tally lost;
+  ASSERT_TRUE(eventually(
+      [&] { return check(guard, "count", users[0][0], lost).verdict == Verdict::refused; }));
+  Tally well;
+  for (int i = 0; i < 100; ++i) {
+    (void)check(guard, "count", users[1][0], well);
+    (void)check(guard, "count", users[2][0], well);
+    (void)check(guard, "count", users[0][0], lost);
+  }
+  EXPECT_EQ(well.allowed_by_store, well.asked) << heard_.all();
+  EXPECT_TRUE(well.in_time()) << well.times();
+  EXPECT_TRUE(lost.in_time()) << lost.times();
+  ca.mend();
+  EXPECT_TRUE(until_store(guard, "count", users[0][0])) << heard_.all();
+}
+
 TEST_F(GuardOverTls, SaysThatAClustersNodesAreNotTrusted) {
   RedisCluster cluster({.tls = files()});
   Guard guard = open(on(cluster.url(), "other.pem"));

@@ -13,6 +13,9 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "store/redis/tls_loader.h"
+#include "store/redis/tls_session.h"
+
 namespace weir::store::redis {
 namespace {
 
@@ -143,20 +146,31 @@ struct AsioWire::Impl : std::enable_shared_from_this<Impl> {
     }
     if (endpoint.tls) {
       begin_tls(of);
-    } else {
-      events->on_open();
+      return;
     }
+    events->on_open();
     if (of == connection) read(of);
   }
 
+  // Nothing is read before there is something to read it with.
   void begin_tls(std::uint64_t of) {
-    auto begun = TlsSession::begin(*endpoint.tls);
-    if (!begun) {
-      closed(of, LocalFault::tls, begun.error().message);
-      return;
-    }
-    tls = std::move(*begun);
-    send_out(tls->output());
+    TlsLoader::of(io).ask(*endpoint.tls,
+                          [self = shared_from_this(), of, name = endpoint.tls->server_name](
+                              Result<std::shared_ptr<const TlsContext>> context) {
+                            if (of != self->connection || self->events == nullptr) return;
+                            if (!context) {
+                              self->closed(of, LocalFault::tls, context.error().message);
+                              return;
+                            }
+                            auto begun = TlsSession::begin(*std::move(context), name);
+                            if (!begun) {
+                              self->closed(of, LocalFault::tls, begun.error().message);
+                              return;
+                            }
+                            self->tls = std::move(*begun);
+                            self->send_out(self->tls->output());
+                            self->read(of);
+                          });
   }
 
   // What came over TLS: the handshake's end is the connection's beginning.
@@ -195,7 +209,8 @@ struct AsioWire::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void send(std::string& bytes) {
-    if (!tls) return send_out(bytes);
+    if (!endpoint.tls) return send_out(bytes);
+    if (!tls) return bytes.clear();  // nothing goes out as it is
     if (tls->state() == TlsSession::State::open) tls->send(bytes);
     bytes.clear();
     send_out(tls->output());

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <climits>
+#include <utility>
 
 namespace weir::store::redis {
 namespace {
@@ -20,42 +21,21 @@ std::string complaint() {
   return reason == nullptr ? "unknown reason" : reason;
 }
 
-Error bad_file(const char* field, const std::string& file, const std::string& problem) {
-  return Error{ErrorCode::invalid_argument,
-               std::string("store.tls.") + field + ": " + file + ": " + problem};
-}
-
 }  // namespace
 
-Result<std::unique_ptr<TlsSession>> TlsSession::begin(const TlsFiles& files) {
+Result<std::unique_ptr<TlsSession>> TlsSession::begin(std::shared_ptr<const TlsContext> context,
+                                                      const std::string& server_name) {
   ERR_clear_error();
   std::unique_ptr<TlsSession> session(new TlsSession);
-  if (auto ready = session->set_up(files); !ready) return ready.error();
+  session->context_ = std::move(context);
+  if (auto ready = session->set_up(server_name); !ready) return ready.error();
   std::string nothing;
   session->advance(nothing);
   return session;
 }
 
-Result<void> TlsSession::set_up(const TlsFiles& files) {
-  context_ = SSL_CTX_new(TLS_client_method());
-  if (context_ == nullptr) return Error{ErrorCode::internal, "store.tls: " + complaint()};
-  SSL_CTX_set_min_proto_version(context_, TLS1_2_VERSION);
-  SSL_CTX_set_options(context_, SSL_OP_NO_RENEGOTIATION);
-  SSL_CTX_set_verify(context_, SSL_VERIFY_PEER, nullptr);
-  if (files.ca.empty()) {
-    SSL_CTX_set_default_verify_paths(context_);
-  } else if (SSL_CTX_load_verify_locations(context_, files.ca.c_str(), nullptr) != 1) {
-    return bad_file("ca", files.ca, "no certificate could be read (" + complaint() + ")");
-  }
-  if (!files.cert.empty()) {
-    if (SSL_CTX_use_certificate_chain_file(context_, files.cert.c_str()) != 1) {
-      return bad_file("cert", files.cert, "no certificate could be read (" + complaint() + ")");
-    }
-    if (SSL_CTX_use_PrivateKey_file(context_, files.key.c_str(), SSL_FILETYPE_PEM) != 1) {
-      return bad_file("key", files.key, "no key of this certificate (" + complaint() + ")");
-    }
-  }
-  ssl_ = SSL_new(context_);
+Result<void> TlsSession::set_up(const std::string& server_name) {
+  ssl_ = SSL_new(context_->get());
   in_ = BIO_new(BIO_s_mem());
   out_ = BIO_new(BIO_s_mem());
   if (ssl_ == nullptr || in_ == nullptr || out_ == nullptr) {
@@ -65,12 +45,12 @@ Result<void> TlsSession::set_up(const TlsFiles& files) {
   SSL_set_connect_state(ssl_);
   X509_VERIFY_PARAM* const expected = SSL_get0_param(ssl_);
   // An address is looked for among the certificate's addresses, and is no name to ask for.
-  if (X509_VERIFY_PARAM_set1_ip_asc(expected, files.server_name.c_str()) == 1) return {};
+  if (X509_VERIFY_PARAM_set1_ip_asc(expected, server_name.c_str()) == 1) return {};
   X509_VERIFY_PARAM_set_hostflags(expected, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-  if (X509_VERIFY_PARAM_set1_host(expected, files.server_name.c_str(), 0) != 1 ||
-      SSL_set_tlsext_host_name(ssl_, files.server_name.c_str()) != 1) {
+  if (X509_VERIFY_PARAM_set1_host(expected, server_name.c_str(), 0) != 1 ||
+      SSL_set_tlsext_host_name(ssl_, server_name.c_str()) != 1) {
     return Error{ErrorCode::invalid_argument,
-                 "store.tls.server_name: '" + files.server_name + "' is no name or address"};
+                 "store.tls.server_name: '" + server_name + "' is no name or address"};
   }
   return {};
 }
@@ -82,7 +62,6 @@ TlsSession::~TlsSession() {
     BIO_free(out_);
   }
   SSL_free(ssl_);
-  SSL_CTX_free(context_);
 }
 
 TlsSession::State TlsSession::received(std::string_view bytes, std::string& plain) {

@@ -4,21 +4,13 @@
 #include <string>
 #include <string_view>
 
+#include "store/redis/tls_context.h"
 #include "weir/result.h"
 
-struct ssl_ctx_st;
 struct ssl_st;
 struct bio_st;
 
 namespace weir::store::redis {
-
-// How a server is trusted, and how we show who we are. Files are PEM; an empty name is none.
-struct TlsFiles {
-  std::string ca;           // authorities that may vouch for the server; empty: the system's
-  std::string cert;         // our certificate, then those that lead to its root
-  std::string key;          // its private key, without a passphrase
-  std::string server_name;  // the name or address that the server's certificate must hold
-};
 
 // The client's side of TLS 1.2 or 1.3 on one connection, without the connection: bytes in, bytes
 // out.
@@ -28,10 +20,11 @@ struct TlsFiles {
 // Threads:     one.
 class TlsSession {
  public:
-  // Reads the files and begins: output() holds the first bytes to send.
+  // Begins: output() holds the first bytes to send.
   //
-  // Errors:      invalid_argument, naming the file and what is wrong with it.
-  static Result<std::unique_ptr<TlsSession>> begin(const TlsFiles& files);
+  // Errors:      invalid_argument, where `server_name` is no name or address.
+  static Result<std::unique_ptr<TlsSession>> begin(std::shared_ptr<const TlsContext> context,
+                                                   const std::string& server_name);
   ~TlsSession();
   TlsSession(const TlsSession&) = delete;
   TlsSession& operator=(const TlsSession&) = delete;
@@ -52,12 +45,12 @@ class TlsSession {
 
  private:
   TlsSession() = default;
-  Result<void> set_up(const TlsFiles& files);
+  Result<void> set_up(const std::string& server_name);
   State advance(std::string& plain);
   State fail();
   void collect();
 
-  ssl_ctx_st* context_ = nullptr;
+  std::shared_ptr<const TlsContext> context_;
   ssl_st* ssl_ = nullptr;
   bio_st* in_ = nullptr;   // ssl_'s
   bio_st* out_ = nullptr;  // ssl_'s

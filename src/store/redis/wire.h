@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "store/redis/error_class.h"
-#include "store/redis/tls_session.h"
+#include "store/redis/tls_context.h"
 #include "weir/clock.h"
 
 namespace weir::store::redis {
@@ -16,7 +16,7 @@ struct Endpoint {
   std::string host;  // a name or an address
   std::uint16_t port = 6379;
   std::string unix_path;        // not empty: this, and no host
-  std::optional<TlsFiles> tls;  // read again at each connection
+  std::optional<TlsFiles> tls;  // looked at again for each connection
 };
 
 // The way to one server and back, and the passing of time: what a RedisClient needs of the world.

@@ -6,6 +6,7 @@
 
 #include "store/redis/asio_wire.h"
 #include "store/redis/store_address.h"
+#include "store/redis/tls_session.h"
 #include "store/redis/topology/located_wire.h"
 #include "store/redis/topology/sentinel_watch.h"
 
@@ -74,7 +75,10 @@ Result<void> check_files(const policy::StoreSpec& spec, const policy::StoreUrl& 
     if (auto read = read_password(spec.password_file); !read) return read.error();
   }
   if (!url.tls) return {};
-  auto begun = TlsSession::begin(*endpoint_of(spec, url).tls);
+  const TlsFiles files = *endpoint_of(spec, url).tls;
+  auto context = TlsContext::read(files);
+  if (!context) return context.error();
+  auto begun = TlsSession::begin(*std::move(context), files.server_name);
   if (!begun) return begun.error();
   return {};
 }
