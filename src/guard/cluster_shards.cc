@@ -20,6 +20,11 @@ constexpr std::uint8_t kMostRedirects = 4;
 // A map that is out of date is read again within so long, and not at once: a fleet learns of it in
 // one moment.
 constexpr Nanos kRefreshSpread = std::chrono::milliseconds(100);
+// How long a redirection holds against a map that says otherwise: nodes hear of a moved slot by
+// gossip.
+constexpr Nanos kGossip = std::chrono::seconds(2);
+// How long one is called that a redirection named and no map does.
+constexpr Nanos kNamed = std::chrono::seconds(10);
 
 }  // namespace
 
@@ -35,12 +40,12 @@ void ShardObserver::on_store_event(const StoreEvent& event) {
 }
 
 ClusterShards::ClusterShards(asio::io_context& io, Options options, Clock& clock,
-                             Observer* observer, std::function<void()> changed)
+                             Observer* observer, Ports ports)
     : options_(std::move(options)),
       io_(io),
       clock_(clock),
       observer_(observer),
-      changed_(std::move(changed)),
+      ports_(std::move(ports)),
       shown_(std::make_unique<const std::shared_ptr<const std::vector<Shown>>>()),
       refresh_timer_(io),
       park_timer_(io),
@@ -126,7 +131,7 @@ ClusterShards::Shard& ClusterShards::make_shard() {
               [&shard](std::string text, std::uint64_t epoch) {
                 if (shard.writer) shard.writer->write(std::move(text), epoch);
               },
-          .ask_another = {},
+          .ask_another = ports_.ask_another,
           .follow = [this, &shard](SharedAsk& ask,
                                    std::string_view error) { return follow(shard, ask, error); }});
   return shard;
@@ -216,6 +221,7 @@ void ClusterShards::on_map(const redis::SlotMap& map) {
     Shard* const owner = place == redis::SlotMap::kNobody ? nobody_ : of[place];
     owners_[slot].store(&owner->driver(), std::memory_order_release);
   }
+  moved_.clear();
   for (const auto& shard : shards_) let_go(*shard);
   const bool whole =
       std::find(map.owner.begin(), map.owner.end(), redis::SlotMap::kNobody) == map.owner.end();
@@ -225,7 +231,25 @@ void ClusterShards::on_map(const redis::SlotMap& map) {
     shown.push_back({"none", &nobody_->driver(), {}, 0});
   }
   show(std::move(shown));
-  if (changed_) changed_();
+  if (ports_.changed) ports_.changed();
+}
+
+// Whoever was told that a slot is elsewhere, and finds the map unchanged after all nodes should
+// know, was told so by one that has changed its mind.
+void ClusterShards::on_same_map() {
+  const MonoTime now = clock_.mono();
+  for (auto moved = moved_.begin(); moved != moved_.end();) {
+    if (now - moved->second.since < kGossip) {
+      ++moved;
+      continue;
+    }
+    owners_[moved->first].store(moved->second.before, std::memory_order_release);
+    moved = moved_.erase(moved);
+  }
+  if (!moved_.empty()) return;
+  for (const auto& shard : shards_) {
+    if (now - shard->named >= kNamed) let_go(*shard);
+  }
 }
 
 void ClusterShards::on_no_map(redis::LocalFault why, const std::string& text) {
@@ -270,7 +294,7 @@ void ClusterShards::connection_changed(Shard& shard) {
   } else if (shard.started && !shard.who.address.host.empty()) {
     refresh_soon();
   }
-  if (changed_) changed_();
+  if (ports_.changed) ports_.changed();
 }
 
 void ClusterShards::refresh_soon() {
@@ -291,30 +315,47 @@ bool ClusterShards::follow(Shard& from, SharedAsk& ask, std::string_view error) 
   refresh_soon();
   Shard* const to = shard_at(redirect->where);
   if (to == nullptr || to == &from) return false;
-  if (!redirect->asking) {
-    owners_[redirect->slot].store(&to->driver(), std::memory_order_release);
-  }
   if (++ask.redirects > kMostRedirects || clock_.mono() >= ask.answer_by) return false;
   if (to->driver().connection().up) {
-    to->driver().send(ask, redirect->asking);
+    send_on(*to, ask, *redirect);
     return true;
   }
   // One that was just named is connected to in a moment; one that is away is not waited for.
   if (to->who.active || to->parked.size() >= kMostParked) return false;
-  to->parked.push_back({&ask, redirect->asking});
+  to->parked.push_back({&ask, *std::move(redirect)});
   arm_parking();
   return true;
 }
 
-ClusterShards::Shard* ClusterShards::shard_at(const HostPort& where) {
-  for (const auto& shard : shards_) {
-    if (shard->who.address == where) return shard.get();
+// Whoever can be asked has the slot from now on, where it was moved there.
+void ClusterShards::send_on(Shard& to, SharedAsk& ask, const redis::Redirect& by) {
+  if (!by.asking) {
+    auto& owner = owners_[by.slot];
+    moved_.try_emplace(by.slot, Moved{clock_.mono(), owner.load(std::memory_order_relaxed)});
+    owner.store(&to.driver(), std::memory_order_release);
   }
-  if (shards_.size() >= kMostShards) return nullptr;
-  Shard& shard = make_shard();
-  aim(shard, where);
-  start_shard(shard);
-  return &shard;
+  to.driver().send(ask, by.asking);
+}
+
+ClusterShards::Shard* ClusterShards::shard_at(const HostPort& where) {
+  Shard* found = nullptr;
+  for (const auto& shard : shards_) {
+    if (shard->who.address == where) found = shard.get();
+  }
+  if (found == nullptr) {
+    // One that is nobody's any more, before another is made.
+    for (const auto& shard : shards_) {
+      if (shard.get() != nobody_ && !shard->who.active && shard->who.address.host.empty()) {
+        found = shard.get();
+      }
+    }
+    if (found == nullptr && shards_.size() >= kMostShards) return nullptr;
+    if (found == nullptr) found = &make_shard();
+    aim(*found, where);
+    start_shard(*found);
+  }
+  found->named = clock_.mono();
+  return found;
 }
 
 void ClusterShards::unpark(Shard& shard, bool all_late) {
@@ -325,7 +366,7 @@ void ClusterShards::unpark(Shard& shard, bool all_late) {
     if (all_late || now >= parked.ask->answer_by) {
       shard.driver().decide_without(*parked.ask);
     } else if (shard.driver().connection().up) {
-      shard.driver().send(*parked.ask, parked.asking);
+      send_on(shard, *parked.ask, parked.by);
     } else {
       shard.parked.push_back(parked);
     }

@@ -65,9 +65,10 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
     // Where its own keys are: the highest slot of its master. Absent: it has none to keep any in.
     std::optional<std::uint16_t> tag_slot;
     bool started = false;
+    MonoTime named{};  // by a redirection, last
     struct Parked {
       SharedAsk* ask;
-      bool asking;
+      store::redis::Redirect by;
     };
     std::vector<Parked> parked;  // until it is connected
     std::optional<ViewWriter> writer;
@@ -91,10 +92,17 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
     std::uint64_t random = 0;
   };
 
-  // `changed` is called where a connection, or the shards themselves, say something new. Reads the
-  // state folder, where there is one.
+  // What the owner does for them.
+  struct Ports {
+    // A connection, or the shards themselves, say something new.
+    std::function<void()> changed;
+    // See ShardDriver::Host.
+    std::function<bool(SharedAsk&)> ask_another;
+  };
+
+  // Reads the state folder, where there is one.
   ClusterShards(boost::asio::io_context& io, Options options, Clock& clock, Observer* observer,
-                std::function<void()> changed);
+                Ports ports);
   ~ClusterShards() override;
   ClusterShards(const ClusterShards&) = delete;
   ClusterShards& operator=(const ClusterShards&) = delete;
@@ -140,11 +148,13 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
   void let_go(Shard& shard);
 
   void on_map(const store::redis::SlotMap& map) override;
+  void on_same_map() override;
   void on_no_map(store::redis::LocalFault why, const std::string& text) override;
   void connection_changed(Shard& shard);
 
   bool follow(Shard& from, SharedAsk& ask, std::string_view error);
   Shard* shard_at(const store::redis::HostPort& where);
+  void send_on(Shard& to, SharedAsk& ask, const store::redis::Redirect& by);
   void unpark(Shard& shard, bool all_late);
   void arm_parking();
 
@@ -152,7 +162,7 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
   boost::asio::io_context& io_;
   Clock& clock_;
   Observer* observer_;
-  const std::function<void()> changed_;
+  const Ports ports_;
 
   std::array<std::atomic<ShardDriver*>, store::redis::kSlots> owners_{};
   SnapshotCell<std::shared_ptr<const std::vector<Shown>>> shown_;
@@ -168,6 +178,13 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
   // What stood in the state folder at the start, by tag: nothing is read while shards decide.
   std::map<std::string, Result<ladder::MembershipView>> views_;
   Shard* nobody_ = nullptr;  // decides for slots without a master
+  // Slots whose owner is another one than the map's, as a redirection said: since when, and whose
+  // they are by the map.
+  struct Moved {
+    MonoTime since{};
+    ShardDriver* before = nullptr;
+  };
+  std::map<std::uint16_t, Moved> moved_;
   store::redis::ClusterWatch watch_;
 };
 

@@ -16,6 +16,10 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "guard/cluster_shards.h"
+#include "guard/fallback_ask.h"
+#include "guard/fallback_store.h"
+#include "guard/hosted_shard.h"
+#include "guard/one_server.h"
 #include "guard/seat_options.h"
 #include "guard/split_ask.h"
 #include "guard/start_store.h"
@@ -41,6 +45,7 @@ class ClusterStore final : public SharedStore, private StoreLine {
                Observer* observer)
       : keys_(options.keys),
         deadline_(options.spec.deadline),
+        clock_(clock),
         metrics_(metrics),
         circuits_timer_(io_),
         circuits_(*this, keys_, clock, deadline_, options.random ^ kCircuits,
@@ -59,15 +64,19 @@ class ClusterStore final : public SharedStore, private StoreLine {
                                          digest);
                      },
                  .store_now = [this] { return shards_.store_time(); }}),
-        shards_(io_, std::move(options), clock, observer, [this] {
-          {
-            // The lock, so that who is about to wait has not looked yet.
-            std::lock_guard lock(ready_mutex_);
-            ready_changed_.notify_all();
-          }
-          circuits_.line_changed();
-          leases_.line_changed();
-        }) {
+        fallback_observer_(observer),
+        shards_(io_, std::move(options), clock, observer,
+                {.changed =
+                     [this] {
+                       {
+                         // The lock, so that who is about to wait has not looked yet.
+                         std::lock_guard lock(ready_mutex_);
+                         ready_changed_.notify_all();
+                       }
+                       circuits_.line_changed();
+                       leases_.line_changed();
+                     },
+                 .ask_another = [this](SharedAsk& ask) { return ask_fallback(ask); }}) {
     source_ = metrics_.add_source([this](render::Exposition& out) { write_metrics(out); });
   }
 
@@ -82,7 +91,11 @@ class ClusterStore final : public SharedStore, private StoreLine {
       stopping_ = true;
       take_in();
       shards_.leave([this] {
-        shards_.stop();
+        shards_.stop();  // answers everything that waits, or asks the fallback
+        if (fallback_) {
+          take_in();
+          fallback_->stop();
+        }
         // Who was answered may have asked again. Drivers that are stopped answer at once.
         while (!close_intake()) take_in();
         io_.stop();  // timers that are still armed must not keep us here
@@ -91,9 +104,17 @@ class ClusterStore final : public SharedStore, private StoreLine {
     thread_.join();
   }
 
+  // Asked in place of a master that cannot be. Before start().
+  void fall_back_to(Server server) {
+    fallback_ = std::make_unique<HostedShard>(
+        io_, redis::server_wire(io_, server.spec, server.url, clock_), std::move(server.options),
+        std::move(server.keys), clock_, &fallback_observer_, HostedShard::Ports{});
+  }
+
   void start() {
     thread_ = std::thread([this] {
       shards_.start();
+      if (fallback_) fallback_->driver().start();
       io_.run();
     });
   }
@@ -114,6 +135,12 @@ class ClusterStore final : public SharedStore, private StoreLine {
   // ---- From any thread.
 
   void decide(SharedAsk& ask) noexcept override {
+    // What follows a decision of the fallback's. It has every slot.
+    if (ask.where == SharedAsk::Where::fallback && fallback_) {
+      ShardDriver& driver = fallback_->driver();
+      if (driver.begin(ask) && !queue({&ask, &driver, nullptr})) driver.no_room(ask);
+      return;
+    }
     Slots slots{};
     const std::size_t count = slots_of(ask.request, slots);
     ShardDriver& first = shards_.owner(slots[0]);
@@ -148,7 +175,9 @@ class ClusterStore final : public SharedStore, private StoreLine {
   CircuitDesk* circuits() noexcept override { return &circuits_; }
   LeaseDesk* leases() noexcept override { return &leases_; }
   Moment moment() const noexcept override { return shards_.moment(); }
-  Nanos deadline() const noexcept override { return deadline_; }
+  Nanos deadline() const noexcept override {
+    return fallback_ ? deadline_ + fallback_->driver().deadline() : deadline_;
+  }
   bool answering() const noexcept override {
     const auto shown = shards_.shown();
     return std::all_of(shown->begin(), shown->end(), [](const ClusterShards::Shown& s) {
@@ -194,7 +223,8 @@ class ClusterStore final : public SharedStore, private StoreLine {
           ",\"slots\":" + std::to_string(one.slots) + "," + one.driver->state_json().substr(1);
     }
     return "{\"topology\":\"cluster\",\"state\":\"" + std::string(breaker::to_string(worst)) +
-           "\",\"shards\":[" + shards + "]}";
+           "\",\"shards\":[" + shards + "]" +
+           (fallback_ ? ",\"fallback\":" + fallback_->driver().state_json() : "") + "}";
   }
 
  private:
@@ -204,6 +234,23 @@ class ClusterStore final : public SharedStore, private StoreLine {
     ShardDriver* driver;
     SplitAsk* split;
   };
+
+  // From any thread.
+  bool ask_fallback(SharedAsk& ask) noexcept {
+    if (!fallback_ || !may_fall_back(ask, clock_.mono())) return false;
+    ShardDriver& driver = fallback_->driver();
+    std::unique_ptr<SharedAsk> second = std::make_unique<FallbackAsk>(
+        ask, [](SharedAsk& of) { of.asked_of->decide_without(of); },
+        [this](bool decided) { fallback_counters_.count(decided); });
+    // It owns itself, unless whoever asks for it sends it along.
+    if (!driver.begin(*second)) {
+      (void)second.release();
+    } else if (!ask.hold(second, driver)) {
+      SharedAsk* const sent = second.release();
+      if (!queue({sent, &driver, nullptr})) driver.no_room(*sent);
+    }
+    return true;
+  }
 
   // ---- The line of breakers and leases: to whom their slot belongs just now.
 
@@ -293,6 +340,9 @@ class ClusterStore final : public SharedStore, private StoreLine {
     std::vector<ShardView> views;
     for (const ClusterShards::Shown& one : *shown) views.push_back(one.driver->view(one.name));
     write_shards(views, out);
+    if (fallback_) {
+      fallback_counters_.write(fallback_->driver().ladder().breaker().state(), out);
+    }
   }
 
   // ---- The store's thread.
@@ -328,6 +378,7 @@ class ClusterStore final : public SharedStore, private StoreLine {
 
   const redis::KeySpace keys_;
   const Nanos deadline_;
+  Clock& clock_;
   render::Metrics& metrics_;
   std::uint64_t source_ = 0;
 
@@ -351,6 +402,9 @@ class ClusterStore final : public SharedStore, private StoreLine {
   CircuitDesk circuits_;
   asio::steady_timer leases_timer_;
   LeaseDesk leases_;
+  FallbackObserver fallback_observer_;
+  FallbackCounters fallback_counters_;
+  std::unique_ptr<HostedShard> fallback_;
   ClusterShards shards_;
   std::thread thread_;
 };
@@ -380,6 +434,11 @@ Result<std::unique_ptr<SharedStore>> open_cluster(const policy::Model& model, Cl
                              .folder = std::move(folder),
                              .random = random_number()},
       clock, metrics, observer);
+  if (spec.fallback_url) {
+    auto second = Server::fallback_of(model);
+    if (!second) return second.error();
+    store->fall_back_to(std::move(*second));
+  }
   // The map, and then its masters.
   return started(std::move(store), spec, 2 * spec.connect_timeout + spec.deadline, observer);
 }

@@ -52,6 +52,7 @@ class FallbackAsk final : public SharedAsk {
     std::copy(findings().begin(), findings().end(), of_.findings().begin());
     ladder::LadderVerdict told = verdict;
     told.rung = Rung::fallback;
+    of_.asked_of = asked_of;  // what it charged lies there
     of_.decided(told, store_now);
   }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 
@@ -30,6 +31,15 @@ class SharedAsk {
   // Comes before decided(), in the store's thread. Absent: the asker still waits, and takes what
   // decided() brings.
   virtual std::optional<OwnDecision> decided_by_itself() noexcept { return std::nullopt; }
+
+  // Takes what is to be put to a second store in this one's place, to send it there with the parts
+  // of a whole that are sent: while that is looked at, nobody may decide any of them elsewhere.
+  // False: it is sent at once.
+  virtual bool hold(std::unique_ptr<SharedAsk>& second, ShardDriver& at) noexcept {
+    (void)second;
+    (void)at;
+    return false;
+  }
 
   // Which store it is for: what follows a decision goes where the decision was made.
   enum class Where : std::uint8_t { first, fallback };

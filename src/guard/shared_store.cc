@@ -1,7 +1,6 @@
 #include "guard/shared_store.h"
 
 #include <algorithm>
-#include <atomic>
 #include <utility>
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -16,14 +15,14 @@
 
 #include "guard/cluster_store.h"
 #include "guard/fallback_ask.h"
+#include "guard/fallback_store.h"
 #include "guard/hosted_shard.h"
-#include "guard/seat_options.h"
+#include "guard/one_server.h"
 #include "guard/start_store.h"
 #include "guard/state_folder.h"
 #include "guard/store_line.h"
 #include "guard/view_writer.h"
 #include "policy/store_url.h"
-#include "store/redis/store_address.h"
 #include "store/redis/topology/server_wire.h"
 
 namespace weir::guard {
@@ -34,51 +33,6 @@ using ladder::LadderVerdict;
 using ladder::Moment;
 
 namespace {
-
-// What asking the second store came to.
-struct FallbackCounters {
-  std::atomic<std::uint64_t> decided{0};
-  std::atomic<std::uint64_t> undecided{0};
-
-  void count(bool was_decided) noexcept {
-    (was_decided ? decided : undecided).fetch_add(1, std::memory_order_relaxed);
-  }
-  void write(breaker::ProbeState state, render::Exposition& out) const {
-    using Type = render::Exposition::Type;
-    out.family("weir_fallback_asks_total", Type::counter,
-               "Asks that were put to the fallback store, by whether it decided them.");
-    out.sample({{"result", "decided"}}, decided.load(std::memory_order_relaxed));
-    out.sample({{"result", "undecided"}}, undecided.load(std::memory_order_relaxed));
-    out.family("weir_fallback_breaker_state", Type::gauge,
-               "Whether the fallback store is asked: 0 closed, 1 recovering, 2 open.");
-    out.sample({}, number_of(state));
-  }
-};
-
-// What the fallback store is short of, among the events of the first: as a fault of the whole.
-class FallbackObserver final : public Observer {
- public:
-  explicit FallbackObserver(Observer* of) : of_(of) {}
-
-  void on_store_event(const StoreEvent& event) override {
-    if (of_ == nullptr) return;
-    if (event.kind != StoreEvent::Kind::away && event.kind != StoreEvent::Kind::fault) return;
-    const std::string why =
-        "fallback store: " + std::string(event.why.empty() ? "does not answer" : event.why);
-    of_->on_store_event({.kind = StoreEvent::Kind::fault, .why = why});
-  }
-
- private:
-  Observer* of_;
-};
-
-// One server: where it is, and how it is asked.
-struct Server {
-  policy::StoreSpec spec;
-  policy::StoreUrl url;
-  ShardDriver::Options options;
-  redis::KeySpace keys;
-};
 
 // Shards' drivers on an event loop of its own thread, and the queue in front of them.
 class ThreadedStore final : public SharedStore, private StoreLine {
@@ -357,32 +311,6 @@ class ThreadedStore final : public SharedStore, private StoreLine {
   std::optional<ViewWriter> writer_;  // last: its thread posts to the loop
 };
 
-// The second store's: as the first one's, but for what its URL says itself. It has no fleet: its
-// counts are whole, and nobody has a part of them.
-policy::StoreSpec fallback_spec(const policy::StoreSpec& spec, const policy::StoreUrl& url) {
-  policy::StoreSpec of = spec;
-  if (!url.username.empty() || !url.password.empty()) {
-    of.username.clear();
-    of.password_file.clear();
-  }
-  if (of.tls) of.tls->server_name.clear();
-  return of;
-}
-
-Result<Server> server_of(const policy::Model& model, const policy::StoreSpec& spec,
-                         const std::string& text, FleetRole role) {
-  const policy::StoreUrl url = policy::parse_store_url(text).value();
-  auto keys = redis::KeySpace::make(spec.prefix, spec.prefix);
-  if (!keys) return keys.error();
-  // Files that cannot be used are no fault of the store's, and are said at once.
-  if (auto usable = redis::check_files(spec, url); !usable) return usable.error();
-  ShardDriver::Options options = ShardDriver::Options::of(spec, random_number());
-  options.client.session.database = url.database;
-  options.client.credentials = redis::credentials_of(spec, url);
-  options.seat = seat_options(model, role, random_number());
-  return Server{spec, url, std::move(options), std::move(*keys)};
-}
-
 }  // namespace
 
 Result<std::unique_ptr<SharedStore>> SharedStore::open(const policy::Model& model, Clock& clock,
@@ -393,12 +321,11 @@ Result<std::unique_ptr<SharedStore>> SharedStore::open(const policy::Model& mode
   if (policy::parse_store_url(spec.url).value().kind == policy::StoreKind::cluster) {
     return open_cluster(model, clock, metrics, observer, role);
   }
-  auto first = server_of(model, spec, spec.url, role);
+  auto first = Server::first_of(model, role);
   if (!first) return first.error();
   auto store = std::make_unique<ThreadedStore>(std::move(*first), clock, metrics, observer);
   if (spec.fallback_url) {
-    const policy::StoreUrl url = policy::parse_store_url(*spec.fallback_url).value();
-    auto second = server_of(model, fallback_spec(spec, url), *spec.fallback_url, FleetRole::guest);
+    auto second = Server::fallback_of(model);
     if (!second) return second.error();
     store->fall_back_to(std::move(*second));
   }

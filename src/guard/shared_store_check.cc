@@ -60,9 +60,6 @@ Result<void> SharedStore::check(const policy::Model& model) {
           "`fallback` is one server; allowed: redis://, rediss://, redis+unix://, "
           "redis+sentinel://");
     }
-    if (url->kind == policy::StoreKind::cluster) {
-      return not_here("a cluster with a `fallback` is not in this release; take `fallback` out");
-    }
   }
   for (const policy::Route& route : model.routes) {
     if (auto logs = check_logs("route", route); !logs) return logs;

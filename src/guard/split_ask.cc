@@ -138,11 +138,12 @@ bool SplitAsk::begin() noexcept {
   bool denied = false;
   for (const auto& part : parts_) {
     part->sent = owners_.owner(part->slot).begin(*part);
-    denied |= !part->sent && part->verdict.verdict != Verdict::allowed;
+    denied |= part->answered && part->verdict.verdict != Verdict::allowed;
   }
   busy_ = false;
   // Where some part denies, what would have been asked is not any more.
   if (!denied && waiting_ > 0) return true;
+  for (const auto& part : parts_) part->held.reset();
   finish();
   return false;
 }
@@ -151,6 +152,8 @@ bool SplitAsk::begin() noexcept {
 void SplitAsk::send(std::vector<Sending>& out) {
   for (const auto& part : parts_) {
     if (part->sent) out.push_back({part.get(), part->asked_of});
+    // It owns itself from here on.
+    if (part->held) out.push_back({part->held.release(), part->held_at});
   }
 }
 
@@ -158,6 +161,7 @@ void SplitAsk::no_room() noexcept {
   busy_ = true;
   for (const auto& part : parts_) {
     if (part->sent) part->asked_of->no_room(*part);
+    if (part->held) part->held_at->no_room(*part->held.release());
   }
   busy_ = false;
   finish_if_decided();
@@ -223,7 +227,7 @@ void SplitAsk::undo(const std::optional<SharedAsk::OwnDecision>& own) noexcept {
       }
       shard.take_back(*part, part->counters, found,
                       SharedAsk::OwnDecision{own->verdict, {told.data(), part->places.size()}});
-    } else if (part->verdict.rung == Rung::store) {
+    } else if (part->verdict.rung == Rung::store || part->verdict.rung == Rung::fallback) {
       shard.give_back(*part, part->counters, found);
     }
   }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "guard/shard_driver.h"
@@ -73,11 +74,21 @@ class SplitAsk {
       of->part_decided();
     }
 
+    bool hold(std::unique_ptr<SharedAsk>& second, ShardDriver& at) noexcept override {
+      if (!of->busy_) return false;
+      held = std::move(second);
+      held_at = &at;
+      return true;
+    }
+
     SplitAsk* of = nullptr;
     std::uint16_t slot = 0;
     std::vector<std::size_t> places;  // in the whole
     std::vector<store::Counter> counters;
     bool sent = false;
+    // In place of being sent: what another store is to be asked.
+    std::unique_ptr<SharedAsk> held;
+    ShardDriver* held_at = nullptr;
     bool answered = false;
     ladder::LadderVerdict verdict;
     Instant now{};

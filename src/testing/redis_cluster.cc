@@ -66,6 +66,11 @@ RedisCluster::RedisCluster(Options options) : options_(options) {
                         std::to_string(announced_.back())});
       arguments.insert(arguments.end(), options_.tls.begin(), options_.tls.end());
     }
+    if (options_.host != "127.0.0.1") {
+      arguments.insert(arguments.end(), {"--bind", "127.0.0.1", options_.host,
+                                         "--cluster-announce-ip", options_.host});
+    }
+    arguments.insert(arguments.end(), options_.more.begin(), options_.more.end());
     nodes_.push_back(std::make_unique<RedisServer>(
         RedisServer::Options{.arguments = std::move(arguments), .port = port}));
   }
@@ -79,7 +84,7 @@ RedisCluster::RedisCluster(Options options) : options_(options) {
   }
   for (std::size_t i = 1; i < count; ++i) {
     must(*nodes_[0],
-         {"CLUSTER", "MEET", "127.0.0.1", std::to_string(base_[i]), std::to_string(bus[i])});
+         {"CLUSTER", "MEET", options_.host, std::to_string(base_[i]), std::to_string(bus[i])});
   }
   for (const auto& node : nodes_) {
     wait_for("all nodes know each other", [&] {
@@ -117,9 +122,11 @@ bool RedisCluster::works(RedisServer& node) {
 }
 
 std::string RedisCluster::url() const {
+  const std::string host =
+      options_.host.find(':') == std::string::npos ? options_.host : "[" + options_.host + "]";
   std::string hosts;
   for (const std::uint16_t port : announced_) {
-    hosts += (hosts.empty() ? "" : ",") + ("127.0.0.1:" + std::to_string(port));
+    hosts += (hosts.empty() ? "" : ",") + (host + ":" + std::to_string(port));
   }
   return (options_.tls.empty() ? "redis+cluster://" : "rediss+cluster://") + hosts;
 }

@@ -10,7 +10,7 @@
 
 namespace weir::testing {
 
-// A real Redis Cluster on free ports of 127.0.0.1: masters that share the slots evenly, and
+// A real Redis Cluster on free ports of this machine: masters that share the slots evenly, and
 // replicas.
 class RedisCluster {
  public:
@@ -24,6 +24,9 @@ class RedisCluster {
     // Not empty: nodes speak TLS among each other and to clients, with these --tls-… arguments. The
     // plain port stays, for the test.
     std::vector<std::string> tls = {};
+    // What the nodes are called among each other, and to clients: 127.0.0.1 or ::1.
+    std::string host = "127.0.0.1";
+    std::vector<std::string> more = {};  // arguments of every node
   };
 
   // Throws std::runtime_error where the cluster does not work within 30 seconds.

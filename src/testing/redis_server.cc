@@ -143,6 +143,8 @@ RedisServer::~RedisServer() {
 }
 
 std::vector<std::string> RedisServer::command_line() {
+  const char* const named = std::getenv("WEIR_TEST_REDIS");
+  const std::string program = named != nullptr ? named : "redis-server";
   if (!options_.sentinel.empty()) {
     const std::string file = directory_ + "/sentinel.conf";
     if (!std::exchange(configured_, true)) {
@@ -150,9 +152,9 @@ std::vector<std::string> RedisServer::command_line() {
                           << "\nlogfile " << directory_ << "/log\n"
                           << options_.sentinel << '\n';
     }
-    return {"redis-server", file, "--sentinel"};
+    return {program, file, "--sentinel"};
   }
-  std::vector<std::string> arguments = {"redis-server",
+  std::vector<std::string> arguments = {program,
                                         "--port",
                                         std::to_string(port_),
                                         "--bind",

@@ -30,7 +30,7 @@ class RedisConnection {
 };
 
 // A real redis-server, or a sentinel, on a free port of 127.0.0.1, in a directory of its own; ended
-// by its pid.
+// by its pid. WEIR_TEST_REDIS names another program of that kind.
 class RedisServer {
  public:
   struct Options {

@@ -12,96 +12,17 @@
 #include <set>
 #include <thread>
 
+#include "cluster_rig.h"
 #include "drill/proxy/fault_proxy.h"
-#include "fault_rig.h"
 #include "guard/impl.h"
 #include "store/redis/topology/key_slot.h"
-#include "testing/redis_cluster.h"
 
 namespace weir::fault {
 namespace {
 
-using store::redis::key_slot;
 using testing::RedisCluster;
 using testing::RedisServer;
 using namespace std::chrono_literals;
-
-Policy policy_of(const RedisCluster& cluster, const std::string& more = "",
-                 const std::string& workers = "{of: 2, index: 0}") {
-  return Policy::parse("store:\n  url: " + cluster.url() + R"(
-  deadline: 200ms
-  connect_timeout: 2s
-)" + (workers.empty() ? "" : "  workers: " + workers + "\n") +
-                       R"(  breaker: {cooldown: 50ms, max_cooldown: 200ms}
-  recovery: {steps: 2, step: 20ms}
-)" + more + R"(
-inputs: [user, account]
-routes:
-  count:
-    limits: [{requests: 1000000, per: hour, by: [user], algorithm: fixed_window}]
-    protects: side_effects
-  pair:
-    limits:
-      - {requests: 10, per: hour, by: [user], algorithm: fixed_window}
-      - {requests: 1000, per: hour, by: [account], algorithm: fixed_window}
-    protects: side_effects
-  share:
-    limits:
-      - {requests: 20, per: hour, by: [user], algorithm: fixed_window}
-      - {requests: 1000, per: hour, by: [account], algorithm: fixed_window}
-    protects: capacity
-  braked:
-    limits:
-      - {requests: 20, per: hour, by: [user], algorithm: fixed_window}
-      - {requests: 1000, per: hour, by: [account], algorithm: fixed_window}
-    protects: capacity
-    ceiling: 4 per hour
-  login:
-    limits: [{requests: 3, per: hour, by: [user]}, {requests: 5, per: day, by: [user]}]
-    protects: security
-)")
-      .value();
-}
-
-class GuardOnACluster : public ::testing::Test {
- protected:
-  Guard open(RedisCluster& cluster, const std::string& more = "") {
-    return Guard::open(policy_of(cluster, more), {.observer = &heard_}).value();
-  }
-  static Decision ask(Guard& guard, const std::string& route, const std::string& user,
-                      const std::string& account, std::uint64_t cost = 1) {
-    return guard.check(route, {{"user", user}, {"account", account}}, {.cost = cost});
-  }
-  static std::uint64_t used(Guard& guard, const std::string& route, const std::string& user,
-                            const std::string& account, std::size_t rule) {
-    const Decision decision = ask(guard, route, user, account, 0);
-    const bool told = decision.rung == Rung::store || decision.rung == Rung::known;
-    if (!told || decision.rules().size() <= rule) return UINT64_MAX;
-    return decision.rules()[rule].limit - decision.rules()[rule].remaining.value_or(0);
-  }
-  // The slot of the counter that a user has in `count`, from its name in the store.
-  static std::optional<std::uint16_t> slot_of(RedisCluster& cluster, const std::string& user) {
-    for (std::size_t i = 0; i < cluster.size(); ++i) {
-      for (const std::string& key : cluster.node(i).keys("*/" + user)) return key_slot(key);
-    }
-    return std::nullopt;
-  }
-  // So many users whose counters lie on that master.
-  std::vector<std::string> users_on(Guard& guard, RedisCluster& cluster, std::size_t master,
-                                    std::size_t count) {
-    std::vector<std::string> found;
-    for (int i = 0; found.size() < count && i < 1'000; ++i) {
-      const std::string user = "on" + std::to_string(i);
-      Tally tally;
-      if (!check(guard, "count", user, tally).allowed()) continue;
-      const auto slot = slot_of(cluster, user);
-      if (slot && cluster.first_owner(*slot) == master) found.push_back(user);
-    }
-    return found;
-  }
-
-  Heard heard_;
-};
 
 TEST_F(GuardOnACluster, IsExactOverAllMasters) {
   RedisCluster cluster;

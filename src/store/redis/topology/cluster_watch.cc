@@ -136,7 +136,10 @@ void ClusterWatch::believe() {
     return;
   }
   no_map_.clear();
-  if (map_ == best->map) return;
+  if (map_ == best->map) {
+    listener_.on_same_map();
+    return;
+  }
   map_ = best->map;
   known_.clear();
   for (const ClusterMaster& master : map_->masters) {

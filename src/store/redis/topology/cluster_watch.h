@@ -16,8 +16,9 @@ namespace weir::store::redis {
 // gone. The nodes of the URL are where it begins, and where it comes back to, by name, when all
 // that it knows are gone.
 //
-// Of several that answer the one with the newest configuration is believed, of those one that says
-// that its cluster works, and of those the one that was believed last.
+// Of several that answer those that say that their cluster works are believed before those that do
+// not, which may be alone on their side of a cut and count epochs by themselves; of those the one
+// with the newest configuration, and of those the one that was believed last.
 //
 // Threads:     the wires' loop alone.
 class ClusterWatch final : private NodeLink::Listener {
@@ -27,6 +28,8 @@ class ClusterWatch final : private NodeLink::Listener {
     virtual ~Listener() = default;
     // Another map than the last one.
     virtual void on_map(const SlotMap& map) = 0;
+    // It was read again, and is the same.
+    virtual void on_same_map() {}
     // Nobody gives one: told when it begins to be so, and when the reason changes.
     virtual void on_no_map(LocalFault why, const std::string& text) = 0;
   };

@@ -131,6 +131,7 @@ class ClusterWatchTest : public ::testing::Test, public ClusterWatch::Listener {
   void on_map(const SlotMap& map) override {
     owners.push_back(map.masters[map.owner[0]].node.address.port);
   }
+  void on_same_map() override { ++same_maps; }
   void on_no_map(LocalFault why, const std::string& text) override {
     troubles.push_back(std::string(row_of(why).pattern) + " " + text);
   }
@@ -141,6 +142,7 @@ class ClusterWatchTest : public ::testing::Test, public ClusterWatch::Listener {
   std::vector<Way*> ways;
   Owners owners;
   std::vector<std::string> troubles;
+  int same_maps = 0;
   std::unique_ptr<ClusterWatch> watch;
 };
 
@@ -196,10 +198,22 @@ TEST_F(ClusterWatchTest, BelievesTheNewestConfiguration) {
 
 TEST_F(ClusterWatchTest, BelievesANodeThatServesBeforeOneThatDoesNot) {
   nodes[1].ok = false;  // alone on its side of a cut
+  nodes[1].epoch = 9;   // where it counts by itself
   nodes[2].owner = nodes[3].owner = 2;
   begin({1, 2, 3});
   advance(5s);
   EXPECT_EQ(owners.back(), 2);
+}
+
+// Whoever went by a redirection meanwhile learns that the map is still what it was.
+TEST_F(ClusterWatchTest, SaysThatItIsTheSame) {
+  begin({1, 2, 3});
+  const std::size_t maps = owners.size();
+  const int same = same_maps;
+  watch->refresh();
+  settle();
+  EXPECT_EQ(owners.size(), maps);
+  EXPECT_GT(same_maps, same);
 }
 
 TEST_F(ClusterWatchTest, ReadsItAgainWhenToldTo) {

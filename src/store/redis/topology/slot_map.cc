@@ -171,8 +171,10 @@ std::optional<Redirect> read_redirect(std::string_view error) {
   if (!slot || *slot >= kSlots || colon == std::string_view::npos) return std::nullopt;
   const auto port = port_in(where.substr(colon + 1));
   if (!port) return std::nullopt;
+  const std::string_view host = where.substr(0, colon);
+  if (host == "?") return std::nullopt;  // the node does not know what the other one is called
   redirect.slot = *slot;
-  redirect.where = {std::string(where.substr(0, colon)), *port};
+  redirect.where = {std::string(host), *port};
   return redirect;
 }
 

@@ -144,8 +144,9 @@ TEST(Redirect, IsReadFromTheError) {
   EXPECT_TRUE(ask->asking);
   EXPECT_EQ(ask->where.text(), "[2001:db8::1]:6381");
   EXPECT_EQ(read_redirect("MOVED 1 :6381")->where.host, "");
-  for (const char* text : {"MOVED", "MOVED 1", "MOVED x h:1", "MOVED 16384 h:1", "MOVED 1 h:0",
-                           "MOVED 1 h", "ASKING 1 h:1", "ERR MOVED 1 h:1"}) {
+  for (const char* text :
+       {"MOVED", "MOVED 1", "MOVED x h:1", "MOVED 16384 h:1", "MOVED 1 h:0", "MOVED 1 h",
+        "MOVED 1 ?:6381", "ASK 1 ?:6381", "ASKING 1 h:1", "ERR MOVED 1 h:1"}) {
     EXPECT_FALSE(read_redirect(text)) << text;
   }
 }

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "breaker/probe_breaker.h"
+#include "guard/shard_counters.h"
+#include "render/metrics.h"
+#include "weir/observer.h"
+
+namespace weir::guard {
+
+// What asking the second store came to.
+//
+// Threads:     any.
+class FallbackCounters {
+ public:
+  void count(bool was_decided) noexcept {
+    (was_decided ? decided_ : undecided_).fetch_add(1, std::memory_order_relaxed);
+  }
+  void write(breaker::ProbeState state, render::Exposition& out) const {
+    using Type = render::Exposition::Type;
+    out.family("weir_fallback_asks_total", Type::counter,
+               "Asks that were put to the fallback store, by whether it decided them.");
+    out.sample({{"result", "decided"}}, decided_.load(std::memory_order_relaxed));
+    out.sample({{"result", "undecided"}}, undecided_.load(std::memory_order_relaxed));
+    out.family("weir_fallback_breaker_state", Type::gauge,
+               "Whether the fallback store is asked: 0 closed, 1 recovering, 2 open.");
+    out.sample({}, number_of(state));
+  }
+
+ private:
+  std::atomic<std::uint64_t> decided_{0};
+  std::atomic<std::uint64_t> undecided_{0};
+};
+
+// What the fallback store is short of, among the events of the first: as a fault of the whole.
+class FallbackObserver final : public Observer {
+ public:
+  explicit FallbackObserver(Observer* of) : of_(of) {}
+
+  void on_store_event(const StoreEvent& event) override {
+    if (of_ == nullptr) return;
+    if (event.kind != StoreEvent::Kind::away && event.kind != StoreEvent::Kind::fault) return;
+    const std::string why =
+        "fallback store: " + std::string(event.why.empty() ? "does not answer" : event.why);
+    of_->on_store_event({.kind = StoreEvent::Kind::fault, .why = why});
+  }
+
+ private:
+  Observer* of_;
+};
+
+}  // namespace weir::guard

@@ -1,0 +1,53 @@
+#include "guard/one_server.h"
+
+#include <utility>
+
+#include "guard/seat_options.h"
+#include "guard/start_store.h"
+#include "store/redis/store_address.h"
+#include "store/redis/topology/server_wire.h"
+
+namespace weir::guard {
+
+namespace redis = store::redis;
+
+namespace {
+
+Result<Server> server_of(const policy::Model& model, const policy::StoreSpec& spec,
+                         const std::string& text, FleetRole role) {
+  const policy::StoreUrl url = policy::parse_store_url(text).value();
+  auto keys = redis::KeySpace::make(spec.prefix, spec.prefix);
+  if (!keys) return keys.error();
+  // Files that cannot be used are no fault of the store's, and are said at once.
+  if (auto usable = redis::check_files(spec, url); !usable) return usable.error();
+  ShardDriver::Options options = ShardDriver::Options::of(spec, random_number());
+  options.client.session.database = url.database;
+  options.client.credentials = redis::credentials_of(spec, url);
+  options.seat = seat_options(model, role, random_number());
+  return Server{spec, url, std::move(options), std::move(*keys)};
+}
+
+// As the first one's, but for what its URL says itself.
+policy::StoreSpec fallback_spec(const policy::StoreSpec& spec, const policy::StoreUrl& url) {
+  policy::StoreSpec of = spec;
+  if (!url.username.empty() || !url.password.empty()) {
+    of.username.clear();
+    of.password_file.clear();
+  }
+  if (of.tls) of.tls->server_name.clear();
+  return of;
+}
+
+}  // namespace
+
+Result<Server> Server::first_of(const policy::Model& model, FleetRole role) {
+  return server_of(model, model.store, model.store.url, role);
+}
+
+Result<Server> Server::fallback_of(const policy::Model& model) {
+  const std::string& text = *model.store.fallback_url;
+  const policy::StoreUrl url = policy::parse_store_url(text).value();
+  return server_of(model, fallback_spec(model.store, url), text, FleetRole::guest);
+}
+
+}  // namespace weir::guard
