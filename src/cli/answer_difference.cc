@@ -1,6 +1,8 @@
 #include "cli/answer_difference.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 namespace weir::cli {
 namespace {
@@ -31,14 +33,29 @@ std::uint64_t expected_left(const Status& old_status, const ComparisonRules& rul
                                                     : old_status.remaining - rules.taken_between;
 }
 
+// On one budget, whether the old service took what the new one would have needed.
+bool last_taken(const Status& old_status, const ComparisonRules& rules) {
+  return rules.taken_between > 0 && old_status.limited && old_status.code == "OK" &&
+         old_status.remaining < rules.taken_between;
+}
+
+// What the new service's code is held against: absent, nothing.
+std::optional<AnswerDifference> code_difference(std::optional<std::size_t> place, const char* field,
+                                                const std::string& old_code,
+                                                const std::string& new_code, bool last,
+                                                const ComparisonRules& rules) {
+  const bool due = last ? new_code == "OVER_LIMIT" || rules.shadow : new_code == old_code;
+  if (due) return std::nullopt;
+  return AnswerDifference{place, field, last ? old_code + " with the last units" : old_code,
+                          new_code};
+}
+
 void compare_statuses(std::size_t place, const Status& a, const Status& b,
                       const ComparisonRules& rules, std::vector<AnswerDifference>& out) {
   const std::uint64_t left = expected_left(a, rules);
-  // On one budget the old one may have taken the last: then the new one is over, or it is a limit
-  // in shadow mode, and that is not told.
-  const bool last_taken =
-      rules.taken_between > 0 && a.limited && a.code == "OK" && a.remaining < rules.taken_between;
-  if (a.code != b.code && !last_taken) out.push_back({place, "code", a.code, b.code});
+  if (auto code = code_difference(place, "code", a.code, b.code, last_taken(a, rules), rules)) {
+    out.push_back(*std::move(code));
+  }
   if (limit_text(a) != limit_text(b)) {
     out.push_back({place, "limit", limit_text(a), limit_text(b)});
   }
@@ -50,24 +67,18 @@ void compare_statuses(std::size_t place, const Status& a, const Status& b,
   }
 }
 
-bool any_last_taken(const drill::RlsAnswer& answer, const ComparisonRules& rules) {
-  for (const Status& status : answer.statuses) {
-    if (rules.taken_between > 0 && status.limited && status.remaining < rules.taken_between) {
-      return true;
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
 std::vector<AnswerDifference> differences(const drill::RlsAnswer& old_answer,
                                           const drill::RlsAnswer& new_answer,
                                           const ComparisonRules& rules) {
   std::vector<AnswerDifference> out;
-  // What a budget's last units make of the whole is said of its descriptors.
-  if (old_answer.overall != new_answer.overall && !any_last_taken(old_answer, rules)) {
-    out.push_back({std::nullopt, "overall_code", old_answer.overall, new_answer.overall});
+  const bool last = old_answer.overall == "OK" &&
+                    std::any_of(old_answer.statuses.begin(), old_answer.statuses.end(),
+                                [&](const Status& status) { return last_taken(status, rules); });
+  if (auto code = code_difference(std::nullopt, "overall_code", old_answer.overall,
+                                  new_answer.overall, last, rules)) {
+    out.push_back(*std::move(code));
   }
   if (old_answer.statuses.size() != new_answer.statuses.size()) {
     out.push_back({std::nullopt, "statuses", std::to_string(old_answer.statuses.size()),

@@ -20,6 +20,9 @@ struct AnswerDifference {
 struct ComparisonRules {
   // Both count on one store, and the old one was asked first: so much less is left for the new one.
   std::uint64_t taken_between = 0;
+  // Some limits are in shadow mode, and the answers do not tell which: one that lets a request pass
+  // after the last units were taken is not held against it.
+  bool shadow = false;
   // Seconds pass between two asks.
   std::int64_t reset_tolerance = 1;
 };

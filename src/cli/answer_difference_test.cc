@@ -54,7 +54,13 @@ TEST(AnswerDifference, OnOneBudgetTheSecondHasLessLeft) {
   EXPECT_EQ(told(answer(4), answer(2), one), "");
   EXPECT_EQ(told(answer(4), answer(4), one), "remaining 2/4;");
   EXPECT_EQ(told(answer(1), answer(0, "OVER_LIMIT"), one), "") << "the first took the last";
-  EXPECT_EQ(told(answer(1), answer(0), one), "") << "a limit in shadow mode";
+  EXPECT_EQ(told(answer(1), answer(0), one),
+            "overall_code OK with the last units/OK;code OK with the last units/OK;");
+  // Which of them are in shadow mode is nothing that the answers tell.
+  const ComparisonRules shadow{.taken_between = 2, .shadow = true};
+  EXPECT_EQ(told(answer(1), answer(0), shadow), "");
+  EXPECT_EQ(told(answer(1), answer(0, "OVER_LIMIT"), shadow), "");
+  EXPECT_EQ(told(answer(1), answer(1), shadow), "remaining 0/1;");
   EXPECT_EQ(told(answer(2), answer(0, "OVER_LIMIT"), one),
             "overall_code OK/OVER_LIMIT;code OK/OVER_LIMIT;");
   EXPECT_EQ(told(answer(0, "OVER_LIMIT"), answer(0, "OVER_LIMIT"), one), "");

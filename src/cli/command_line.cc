@@ -118,6 +118,8 @@ void CommandLine::add_compare() {
       ->type_name("N");
   compare_verb->add_flag("--one-budget", compare.one_budget,
                          "Both count on one store: the second is to have so many fewer left");
+  compare_verb->add_flag("--shadow", compare.shadow,
+                         "With --one-budget: limits in shadow mode may pass their last units");
   compare_verb->add_flag("--json", compare.json, "One JSON object a line, one a request");
 }
 

@@ -94,6 +94,10 @@ std::optional<std::string> read(const CompareCommand& command, Comparison& compa
     if (*hits == 0) return std::string("--one-budget says what --hits take: it goes with them");
     comparison.rules.taken_between = *hits;
   }
+  if (command.shadow && !command.one_budget) {
+    return std::string("--shadow is about the last units of one budget: it goes with --one-budget");
+  }
+  comparison.rules.shadow = command.shadow;
   return std::nullopt;
 }
 

@@ -15,6 +15,7 @@ struct CompareCommand {
   std::string file;                   // of such requests
   std::string hits = "0";
   bool one_budget = false;  // both count on one store
+  bool shadow = false;      // some of its limits never deny
   bool json = false;
 };
 

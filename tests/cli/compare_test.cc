@@ -158,6 +158,7 @@ TEST(Compare, SaysWhatItCannotDo) {
            {{"compare", "--rls", there, "--request", "shop"}, 2, "--request is 'shop'"},
            {{"compare", "--rls", there, "--request", "s a=b", "--hits", "x"}, 2, "--hits is 'x'"},
            {{"compare", "--rls", there, "--request", "s a=b", "--one-budget"}, 2, "--one-budget"},
+           {{"compare", "--rls", there, "--request", "s a=b", "--shadow"}, 2, "--shadow"},
            {{"compare", "--rls", there, "--rls", there, "--rls", there, "--request", "s a=b"},
             2,
             "--rls names the old service"},
