@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -54,15 +55,18 @@ TEST(Fleet, KeepsItsPromisesUnderDrawnSeeds) {
   const auto began = WallClock::now();
   std::uint64_t runs = 0;
   int failed = 0;
-  for (; runs < most && WallClock::now() - began < time && failed < 5; ++runs, ++seed) {
+  // However slow the machine is, so many.
+  const std::uint64_t least = std::min<std::uint64_t>(most, 20);
+  for (; runs < most && (runs < least || WallClock::now() - began < time) && failed < 5;
+       ++runs, ++seed) {
     const std::string faults = faults_of(seed);
     EXPECT_EQ(faults, "");
     if (!faults.empty()) ++failed;
   }
   const double seconds = std::chrono::duration<double>(WallClock::now() - began).count();
-  std::printf("%llu runs, %.0f a minute\n", static_cast<unsigned long long>(runs),
-              static_cast<double>(runs) * 60 / seconds);
-  EXPECT_GT(runs, 0U);
+  std::printf("%u workers: %llu runs, %.0f a minute\n", kWorkers,
+              static_cast<unsigned long long>(runs), static_cast<double>(runs) * 60 / seconds);
+  EXPECT_TRUE(runs >= least || failed > 0) << runs;
 }
 
 TEST(Fleet, KeepsItsPromisesUnderKeptSeeds) {
