@@ -146,8 +146,11 @@ class Load:
         while not self.stopping:
             for user in users:
                 for route in ("search", "login"):
-                    status, rung = ask(port, route, user, way)
-                    self.seen.append((time.monotonic(), user, route, status, rung))
+                    answer = ask(port, route, user, way)
+                    if answer is None:  # whoever waits for longer than that has gone
+                        answer = (None, "nobody")
+                        way = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+                    self.seen.append((time.monotonic(), user, route, *answer))
             time.sleep(0.005)
 
     def stop(self):
@@ -167,6 +170,10 @@ class Load:
         late = [s[0] for s in self.seen if s[0] > when and s[1] in users and s[4] != "store"]
         return max(late) - when if late else 0.0
 
+    def failing(self, since, users):
+        """Answers since then that were neither 200, 429 nor 503, or none at all."""
+        return [s for s in self.seen if s[0] > since and s[1] in users and s[3] not in (200, 429, 503)]
+
     def tell(self, title, since, users):
         """Prints what was answered since then, by route."""
         print(title)
@@ -175,9 +182,15 @@ class Load:
             for when, user, of, status, rung in self.seen:
                 if when > since and user in users and of == route:
                     counts[status, rung] = counts.get((status, rung), 0) + 1
-            words = ", ".join(f"{n} × {status} by the {rung}"
-                              for (status, rung), n in sorted(counts.items()))
+            words = ", ".join(f"{n} × {status or 'no answer'} by {'the ' if status else ''}{rung}"
+                              for (status, rung), n in sorted(counts.items(), key=str))
             print(f"  {route:7}{words or 'nothing was asked'}")
+
+
+def expect(holds, what):
+    """Ends with status 1 where what was to be shown did not happen."""
+    if not holds:
+        sys.exit(f"run: this time {what}")
 
 
 def end_with(main):
