@@ -2,10 +2,11 @@
 // admitted meanwhile. One Redis and one worker; a unit of every key is admitted while the server is
 // stopped, and then every key is asked for once, and once more.
 //
-//   owed_merge_bench [--json] [--quick] [--keys N]
+//   owed_merge_bench [--json] [--quick] [--keys N] [--only ALGORITHM]
 //
 // What counts is the ratio of the two rounds, of the same keys in the same run: processor time of
-// Redis, and wall time, an ask that brings what is owed against one that does not.
+// Redis, and wall time, an ask that brings what is owed against one that does not. And beside it
+// what a key takes of the server's memory, by algorithm, after one charge and after the outage.
 
 #include <algorithm>
 #include <chrono>
@@ -80,6 +81,12 @@ double cpu_of(RedisServer& server) {
   return field("used_cpu_user:") + field("used_cpu_sys:");
 }
 
+double memory_of(RedisServer& server) {
+  const std::string info = server.text({"INFO", "memory"});
+  const std::size_t at = info.find("used_memory:");
+  return at == std::string::npos ? 0 : std::strtod(info.c_str() + at + 12, nullptr);
+}
+
 struct Round {
   double redis_us = 0;  // processor time, an ask
   double wall_us = 0;
@@ -113,6 +120,8 @@ struct Measured {
   Round owing;  // the first asks after it
   Round after;  // the second ones
   double owed = 0;
+  double bytes = 0;       // a key, with its name and its time to live
+  double bytes_owed = 0;  // and with the record of what one worker told
 };
 
 Measured measure(const std::string& algorithm, std::size_t keys) {
@@ -121,7 +130,10 @@ Measured measure(const std::string& algorithm, std::size_t keys) {
   std::vector<std::string> users;
   for (std::size_t i = 0; i < keys; ++i) users.push_back("user" + std::to_string(i));
   Measured out;
+  const auto count = static_cast<double>(keys);
+  const double empty = memory_of(server);
   (void)ask_all(guard, server, users, Rung::store);
+  out.bytes = (memory_of(server) - empty) / count;
   out.known = ask_all(guard, server, users, Rung::store);
   server.pause();
   for (int i = 0; metric(guard, "weir_breaker_state{shard=\"0\"}") != 2; ++i) {
@@ -136,6 +148,7 @@ Measured measure(const std::string& algorithm, std::size_t keys) {
   out.owing = ask_all(guard, server, users, Rung::store);
   if (metric(guard, "weir_owed_units{shard=\"0\"}") > 10) give_up("some is still owed");
   out.after = ask_all(guard, server, users, Rung::store);
+  out.bytes_owed = (memory_of(server) - empty) / count;
   return out;
 }
 
@@ -144,9 +157,11 @@ Measured measure(const std::string& algorithm, std::size_t keys) {
 int main(int argc, char** argv) {
   bool json = false;
   std::size_t keys = 100'000;
+  std::string only;
   for (int i = 1; i < argc; ++i) {
     json |= std::strcmp(argv[i], "--json") == 0;
     if (std::strcmp(argv[i], "--quick") == 0) keys = 5'000;
+    if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc) only = argv[++i];
     if (std::strcmp(argv[i], "--keys") == 0 && i + 1 < argc) {
       keys = static_cast<std::size_t>(std::strtoull(argv[++i], nullptr, 10));
     }
@@ -156,10 +171,11 @@ int main(int argc, char** argv) {
   if (!json) {
     std::printf(
         "%zu keys, a unit of each owed     Redis us, an ask: owing, after      ratio     "
-        "wall us: owing, after, away\n",
+        "wall us: owing, after, away     bytes a key, after an outage\n",
         keys);
   }
-  for (const char* algorithm : {"gcra", "fixed_window"}) {
+  for (const char* algorithm : {"gcra", "fixed_window", "sliding_window", "sliding_log"}) {
+    if (!only.empty() && only != algorithm) continue;
     const Measured found = measure(algorithm, keys);
     const double ratio = found.owing.redis_us / found.after.redis_us;
     const double wall = found.owing.wall_us / found.after.wall_us;
@@ -171,11 +187,13 @@ int main(int argc, char** argv) {
                       {"owing_wall_us", found.owing.wall_us},
                       {"after_wall_us", found.after.wall_us},
                       {"away_wall_us", found.away.wall_us},
-                      {"wall_ratio", wall}};
+                      {"wall_ratio", wall},
+                      {"bytes_a_key", found.bytes},
+                      {"bytes_a_key_after_an_outage", found.bytes_owed}};
     if (!json) {
-      std::printf("%-32s %20.2f %9.2f %12.2f x %14.2f %8.2f %6.2f\n", algorithm,
+      std::printf("%-32s %20.2f %9.2f %12.2f x %14.2f %8.2f %6.2f %15.0f %8.0f\n", algorithm,
                   found.owing.redis_us, found.after.redis_us, ratio, found.owing.wall_us,
-                  found.after.wall_us, found.away.wall_us);
+                  found.after.wall_us, found.away.wall_us, found.bytes, found.bytes_owed);
     }
   }
   if (json) std::printf("%s\n", out.dump().c_str());
