@@ -6,15 +6,18 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <optional>
 
 #include "cli/drill_target.h"
 #include "cli/number.h"
+#include "drill/run/bill_check.h"
 #include "drill/run/drill.h"
 #include "drill/run/in_words.h"
 #include "drill/scenario/scenario.h"
 #include "drill/target/target_drill.h"
 #include "render/text.h"
+#include "weir/policy.h"
 
 namespace weir::cli {
 namespace {
@@ -35,7 +38,8 @@ ExitCode list(Environment& environment, bool json) {
       render::append_json_string(line, each.name);
       line += ",\"about\":";
       render::append_json_string(line, each.about);
-      line += ",\"length_ms\":" + std::to_string(each.length().count() / 1'000'000) + "}";
+      line += ",\"length_ms\":" + std::to_string(each.length().count() / 1'000'000) +
+              ",\"settles\":" + (each.settles ? "true" : "false") + "}";
       environment.out << line << '\n';
     } else {
       std::string name = each.name;
@@ -61,13 +65,15 @@ std::optional<std::string> read_number(const char* name, const std::string& give
   return std::nullopt;
 }
 
+// `all` is all that fit: those that settle are for a policy that bills.
 std::optional<std::string> read_scenarios(const std::vector<std::string>& names,
-                                          const std::string& length,
+                                          const std::string& length, bool bills,
                                           std::vector<drill::Scenario>& scenarios) {
   for (const std::string& name : names) {
     if (name == kAllScenarios) {
       const auto shipped = drill::shipped_scenarios();
-      scenarios.insert(scenarios.end(), shipped.begin(), shipped.end());
+      std::copy_if(shipped.begin(), shipped.end(), std::back_inserter(scenarios),
+                   [bills](const drill::Scenario& each) { return bills || !each.settles; });
       continue;
     }
     if (const drill::Scenario* shipped = drill::shipped_scenario(name)) {
@@ -82,6 +88,12 @@ std::optional<std::string> read_scenarios(const std::vector<std::string>& names,
   if (auto fault = read_number("--length", length, 100, percent)) return fault;
   for (drill::Scenario& each : scenarios) each = each.shortened(percent);
   return std::nullopt;
+}
+
+// A policy that cannot be read is the drill's to refuse.
+bool bills(const std::string& path) {
+  const auto policy = Policy::load(path);
+  return policy && drill::is_metered(policy->model());
 }
 
 drill::OnPhase progress_on(Environment& environment) {
@@ -147,7 +159,7 @@ ExitCode drill_policy(Environment& environment, const DrillCommand& command) {
   if (names.empty()) names.emplace_back(kDefaultScenario);
   for (auto fault : {read_number("--rate", command.rate, kMostRate, options.rate),
                      read_number("--clients", command.clients, kMostClients, options.clients),
-                     read_scenarios(names, command.length, scenarios)}) {
+                     read_scenarios(names, command.length, bills(command.policy), scenarios)}) {
     if (fault) return fail(environment, ExitCode::usage, *fault);
   }
   std::error_code fault;
@@ -167,7 +179,7 @@ ExitCode drill_target(Environment& environment, const DrillCommand& command) {
   if (names.empty()) names = {"down", "blackhole"};
   for (auto fault : {read_target(command, options),
                      read_number("--rate", command.rate, kMostTargetRate, options.rate),
-                     read_scenarios(names, command.length, scenarios)}) {
+                     read_scenarios(names, command.length, false, scenarios)}) {
     if (fault) return fail(environment, ExitCode::usage, *fault);
   }
   auto opened = drill::TargetDrill::open(command.proxy_store,

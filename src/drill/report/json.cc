@@ -94,6 +94,27 @@ Json forecast_json(const Forecast& forecast) {
   return out;
 }
 
+Json usage_json(const UsageReport& usage) {
+  Json out = {{"journalled", usage.journalled},
+              {"settled", usage.settled},
+              {"unsettled", usage.unsettled},
+              {"put_aside", usage.put_aside},
+              {"rules", Json::array()}};
+  if (usage.settled_after) out["settled_after_ms"] = ms(*usage.settled_after);
+  if (!usage.fault.empty()) out["fault"] = usage.fault;
+  for (const UsageCheck& check : usage.rules) {
+    out["rules"].push_back({{"route", check.route},
+                            {"rule", check.rule},
+                            {"acknowledged", check.served},
+                            {"unanswered", check.unanswered},
+                            {"billed", check.billed},
+                            {"overspent", check.overspent},
+                            {"most_overspent", check.most_overspent},
+                            {"cap", check.cap ? Json(*check.cap) : Json(nullptr)}});
+  }
+  return out;
+}
+
 // A tenth of a second each, of all routes.
 Json timeline_json(const DrillReport& report) {
   Json out = {{"step_ms", ms(DrillReport::kMoment)}};
@@ -133,6 +154,7 @@ std::string to_json(const DrillReport& report) {
   out["phases"] = phases_json(report);
   out["bounds"] = bounds_json(report);
   if (!report.forecast.rows.empty()) out["forecast"] = forecast_json(report.forecast);
+  if (report.usage) out["usage"] = usage_json(*report.usage);
   if (report.first_degraded) out["first_degraded_ms"] = ms(*report.first_degraded);
   if (report.breaker_opened) out["breaker_opened_after_ms"] = ms(*report.breaker_opened);
   if (report.recovery) out["recovery_ms"] = ms(*report.recovery);

@@ -178,6 +178,36 @@ std::string forecast_of(const DrillReport& report) {
   return out + "</tbody></table></div>";
 }
 
+std::string usage_of(const DrillReport& report) {
+  if (!report.usage) return {};
+  const UsageReport& usage = *report.usage;
+  std::string out =
+      "<h2>Served, and on the bill</h2><p class=\"soft\">Of metered rules, in units: what callers "
+      "were told is served, and what the ledger bills; of that, what was beyond this worker's "
+      "part.</p><div class=\"wide\"><table><thead><tr><th>route<th>rule";
+  for (const char* head : {"acknowledged", "unanswered", "billed", "overspent",
+                           "most of one key in a window", "cap on that"}) {
+    out += "<th class=\"n\">" + std::string(head);
+  }
+  out += "</tr></thead><tbody>";
+  for (std::size_t i = 0; i < usage.rules.size(); ++i) {
+    const UsageCheck& check = usage.rules[i];
+    const std::string at = "/usage/rules/" + std::to_string(i);
+    out += "<tr>" + cell(check.route) + cell(check.rule) +
+           figure(at + "/acknowledged", check.served) +
+           figure(at + "/unanswered", check.unanswered) + figure(at + "/billed", check.billed) +
+           figure(at + "/overspent", check.overspent) +
+           figure(at + "/most_overspent", check.most_overspent) +
+           (check.cap ? figure(at + "/cap", *check.cap) : cell("none", true)) + "</tr>";
+  }
+  out += "</tbody></table></div><div class=\"wide\"><table><thead><tr><th>events";
+  for (const char* head : {"journalled", "settled", "left", "put aside"})
+    out += "<th class=\"n\">" + std::string(head);
+  return out + "</tr></thead><tbody><tr><td>" + figure("/usage/journalled", usage.journalled) +
+         figure("/usage/settled", usage.settled) + figure("/usage/unsettled", usage.unsettled) +
+         figure("/usage/put_aside", usage.put_aside) + "</tr></tbody></table></div>";
+}
+
 std::string findings_of(const DrillReport& report) {
   if (report.findings.empty()) return {};
   std::string out = "<h2>What it does</h2><div class=\"wide\"><table><tbody>";
@@ -228,7 +258,7 @@ std::string to_html(const DrillReport& report) {
          "</p><p class=\"soft\">" + escaped(report.subject) + "</p><p class=\"verdict " +
          (report.good() ? "good\">" : "bad\">") + headline_of(report) + "</p>" +
          findings_of(report) + checks_of(report) + "<h2>What happened</h2>" + pictures_of(report) +
-         forecast_of(report) + bounds_of(report) + "<h2>In numbers</h2>";
+         forecast_of(report) + bounds_of(report) + usage_of(report) + "<h2>In numbers</h2>";
   for (std::size_t i = 0; i < report.scenario.phases.size(); ++i) out += phase_of(report, i);
   out += foot_of(report);
   out += "<script type=\"application/json\" id=\"report\">" + for_script(to_json(report)) +

@@ -99,6 +99,22 @@ std::string forecast_of(const DrillReport& report) {
   return out;
 }
 
+std::string usage_of(const UsageReport& usage) {
+  std::string out = "\nwhat metered rules served, and what is on the bill\n";
+  for (const UsageCheck& check : usage.rules) {
+    const bool held = check.nothing_lost() && check.nothing_more() && check.capped();
+    out += std::string("  ") + (held ? "ok    " : "WRONG ") + "  " + padded(check.route, 14) +
+           "acknowledged " + std::to_string(check.served) + ", billed " +
+           std::to_string(check.billed) + ", overspent " + std::to_string(check.overspent) +
+           ", at most " + std::to_string(check.most_overspent) + " of one key in one window" +
+           (check.cap ? ", the cap " + std::to_string(*check.cap) : std::string()) + "  (" +
+           check.rule + ")\n";
+  }
+  return out + "  events: journalled " + std::to_string(usage.journalled) + ", settled " +
+         std::to_string(usage.settled) + ", left " + std::to_string(usage.unsettled) +
+         ", put aside " + std::to_string(usage.put_aside) + "\n";
+}
+
 }  // namespace
 
 std::string to_text(const DrillReport& report) {
@@ -111,6 +127,7 @@ std::string to_text(const DrillReport& report) {
   }
   if (!report.bounds.empty()) out += bounds_of(report);
   if (!report.forecast.rows.empty()) out += forecast_of(report);
+  if (report.usage) out += usage_of(*report.usage);
   out += "\n";
   for (const Expectation& each : report.expectations) {
     out += std::string(each.met ? "ok      " : "FAILED  ") + each.text + ": " + each.found + "\n";

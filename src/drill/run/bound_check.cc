@@ -67,6 +67,13 @@ bool shared_by_all(const policy::Rule& rule) {
   });
 }
 
+// What a metered rule may serve beyond the parts; absent: as much as comes.
+std::optional<std::uint64_t> beyond_parts(const policy::Route& route, const policy::Rule& rule) {
+  if (!rule.meter || !route.overspend) return 0;
+  if (route.overspend->mode != policy::OverspendMode::cap) return std::nullopt;
+  return route.overspend->cap;
+}
+
 using Keys = std::map<std::uint32_t, std::vector<Admission>>;
 
 // What the busiest key was admitted.
@@ -92,14 +99,15 @@ std::vector<BoundCheck> check_bounds(const policy::Model& model, const policy::R
   const bool calm = std::all_of(scenario.phases.begin(), scenario.phases.end(),
                                 [](const Phase& phase) { return phase.is_calm(); });
   const std::uint32_t workers = model.store.workers.of.value_or(1);
-  const ladder::Exposure struck{.workers = workers,
-                                .cut_off = calm ? 0U : 1U,
-                                .losses = scenario.losses(),
-                                .ceiling = route.ceiling ? &route.ceiling->numbers : nullptr};
+  ladder::Exposure struck{.workers = workers,
+                          .cut_off = calm ? 0U : 1U,
+                          .losses = scenario.losses(),
+                          .ceiling = route.ceiling ? &route.ceiling->numbers : nullptr};
   const ladder::Exposure spared{.workers = workers, .ceiling = struck.ceiling};
   std::vector<BoundCheck> checks;
   for (const policy::Rule& rule : route.rules) {
     if (rule.shadow || route.shadow) continue;
+    struck.overspend = beyond_parts(route, rule);
     Keys keys[2];
     for (const Admission& each : admissions) {
       const std::uint32_t key = shared_by_all(rule) ? 0 : each.client;

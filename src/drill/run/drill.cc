@@ -9,6 +9,7 @@
 #include <sstream>
 #include <utility>
 
+#include "drill/run/bill_check.h"
 #include "drill/run/bound_check.h"
 #include "drill/run/call_plan.h"
 #include "drill/run/forecast.h"
@@ -34,6 +35,8 @@ constexpr Nanos kNoise = 250ms;
 constexpr Nanos kSettled = 500ms;
 // After which a client that lost its connection tries again at the latest.
 constexpr Nanos kReconnect = 2s;
+// How long after the last call everything must be on the bill.
+constexpr Nanos kBilled = 5s;
 
 // How often the breaker of each shard opened, as `weir_breaker_transitions_total{…,to="open"} 3`
 // says.
@@ -49,6 +52,11 @@ std::vector<std::uint64_t> openings_of(const std::string& metrics) {
     openings.push_back(value);
   }
   return openings;
+}
+
+// Whether Weir's metrics say that the ledger has everything.
+bool all_settled(const std::string& metrics) {
+  return metrics.find("\nweir_journal_unsettled_events 0\n") != std::string::npos;
 }
 
 // Calls /v1/check of the policy's routes.
@@ -160,10 +168,77 @@ class Run {
       report_.recovery = std::max(last - *from, Nanos::zero());
     }
     report_.forecast = forecast_of(report_, model_, options_);
+    const std::optional<Nanos> settled = is_metered(model_) ? await_settlement(rig) : std::nullopt;
     const bool ended = rig.stop();
+    if (is_metered(model_)) read_usage(rig, settled);
     const std::string log = rig.log();
     report_.log_lines = static_cast<std::size_t>(std::count(log.begin(), log.end(), '\n'));
     expect(ended);
+  }
+
+  // How long after the last call the ledger had everything; absent where it has not.
+  static std::optional<Nanos> await_settlement(const Rig& rig) {
+    const MonoTime from = Clock::real().mono();
+    // What was served last is on its way to the journal for a moment.
+    Clock::real().sleep_until(from + 200ms);
+    for (;;) {
+      const Nanos passed = Clock::real().mono() - from;
+      if (all_settled(rig.metrics())) return passed;
+      if (passed > kBilled) return std::nullopt;
+      Clock::real().sleep_until(from + passed + 50ms);
+    }
+  }
+
+  void read_usage(const Rig& rig, std::optional<Nanos> settled) {
+    std::vector<CallsOfRoute> calls;
+    for (std::size_t r = 0; r < report_.routes.size(); ++r) {
+      CallsOfRoute& of = calls.emplace_back();
+      of.route = report_.routes[r];
+      for (const auto& phase : report_.tallies) {
+        of.served += phase[r].all.allowed;
+        of.unanswered += phase[r].all.unanswered();
+      }
+    }
+    report_.usage = check_bill(model_, calls, rig.journal());
+    report_.usage->settled_after = settled;
+  }
+
+  void expect_bill() {
+    if (!report_.usage) return;
+    const UsageReport& usage = *report_.usage;
+    std::uint64_t served = 0;
+    std::uint64_t billed = 0;
+    std::uint64_t by_itself = 0;
+    for (const UsageCheck& each : usage.rules) {
+      served += each.served;
+      billed += each.billed;
+    }
+    for (const auto& phase : report_.tallies) {
+      for (std::size_t r = 0; r < report_.routes.size(); ++r) {
+        if (is_metered(*calls_.routes()[r])) by_itself += phase[r].all.by_itself;
+      }
+    }
+    const auto all = [&usage](bool (UsageCheck::*holds)() const noexcept) {
+      return std::all_of(usage.rules.begin(), usage.rules.end(),
+                         [holds](const UsageCheck& each) { return (each.*holds)(); });
+    };
+    const std::string both = std::to_string(served) + " units were served, and " +
+                             std::to_string(billed) + " are on the bill";
+    add("all that was served is on the bill", all(&UsageCheck::nothing_lost), both);
+    add("nothing else is, and nothing twice",
+        all(&UsageCheck::nothing_more) && usage.of_nobody == 0, both);
+    add("no key is served more beyond its part than the cap", all(&UsageCheck::capped),
+        all(&UsageCheck::capped) ? "none was" : "some were");
+    add("all is settled within " + in_words(kBilled) + ", and journal and ledger agree",
+        usage.settled_after.has_value() && usage.unsettled == 0 && usage.put_aside == 0 &&
+            usage.fault.empty(),
+        !usage.fault.empty()  ? usage.fault
+        : usage.settled_after ? "within " + in_words(*usage.settled_after)
+                              : std::to_string(usage.unsettled) + " events were left");
+    if (report_.scenario.settles) {
+      add("metered calls are served without the store", by_itself > 0,
+          std::to_string(by_itself) + " were");
+    }
   }
 
   void expect(bool ended) {
@@ -193,6 +268,7 @@ class Run {
             " rules were broken");
     expect_recovery();
     expect_spared();
+    expect_bill();
     add("weir ends when it is told to", ended, ended ? "it did" : "it did not");
   }
 
@@ -274,6 +350,11 @@ Result<DrillReport> run_drill(const DrillOptions& options, const Scenario& scena
   if (!run.has_routes()) {
     return Error{ErrorCode::invalid_argument,
                  options.policy + ": has no route with limits; there is nothing to drill"};
+  }
+  if (scenario.settles && !is_metered(policy->model())) {
+    return Error{ErrorCode::invalid_argument,
+                 "scenario " + scenario.name + " is for a policy that bills; " + options.policy +
+                     " has no `journal:`, or no route that settles with `meter: true` in a rule"};
   }
   const auto store = store_of(options, scenario);
   if (!store) return store.error();

@@ -65,6 +65,33 @@ struct Forecast {
   std::vector<Row> rows;  // none where nothing was predicted
 };
 
+// What one metered rule's calls came to, on both sides. Every call is one unit.
+struct UsageCheck {
+  std::string route;
+  std::string rule;
+  std::uint64_t served = 0;          // as the callers saw it
+  std::uint64_t unanswered = 0;      // calls: what became of them their callers do not know
+  std::uint64_t billed = 0;          // units in the ledger
+  std::uint64_t overspent = 0;       // of these, beyond this worker's part
+  std::uint64_t most_overspent = 0;  // of one key in one window
+  std::optional<std::uint64_t> cap;  // on that; absent: none
+  bool nothing_lost() const noexcept { return billed >= served; }
+  bool nothing_more() const noexcept { return billed <= served + unanswered; }
+  bool capped() const noexcept { return !cap || most_overspent <= *cap; }
+};
+
+// What became of the usage of metered rules.
+struct UsageReport {
+  std::vector<UsageCheck> rules;
+  std::uint64_t of_nobody = 0;   // units in the ledger of no rule that was asked
+  std::uint64_t journalled = 0;  // events
+  std::uint64_t settled = 0;
+  std::uint64_t unsettled = 0;
+  std::uint64_t put_aside = 0;
+  std::optional<Nanos> settled_after;  // the last call; absent: not while the drill looked
+  std::string fault;                   // of journal or ledger, if they do not agree
+};
+
 struct DrillReport {
   Scenario scenario;
   std::string subject;        // what was drilled: the policy's path, or the address of the API
@@ -87,6 +114,7 @@ struct DrillReport {
   std::vector<std::string> findings;
   std::vector<BoundCheck> bounds;
   Forecast forecast;
+  std::optional<UsageReport> usage;  // of a policy that meters
   // From the first fault: until an answer was given without the store, and until a breaker of
   // Weir's had opened, so that nobody waited for it any more. Absent where it did not happen.
   std::optional<Nanos> first_degraded;

@@ -136,7 +136,7 @@ Result<void> Rig::start_weir() {
     fs::create_directory(folder_ + "/state", ignored);
     words.insert(words.end(), {"--state", folder_ + "/state"});
   }
-  if (options_.has_journal) words.insert(words.end(), {"--journal", folder_ + "/journal"});
+  if (options_.has_journal) words.insert(words.end(), {"--journal", journal()});
   words.insert(words.end(), {"--http", "127.0.0.1:0", "--grpc", "off", "--admin", "127.0.0.1:0",
                              "--drain-delay", "0s"});
   // The address may hold a password: it stands in no list of processes.

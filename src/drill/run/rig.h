@@ -50,6 +50,8 @@ class Rig final : public Stage {
   std::string store_version() const;
   // Whether Weir ended when it was told to.
   bool stop();
+  // Where the usage of metered routes lies.
+  std::string journal() const { return folder_ + "/journal"; }
 
  private:
   explicit Rig(Options options) : options_(std::move(options)) {}

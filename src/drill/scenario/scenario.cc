@@ -193,7 +193,7 @@ void check_shards(FaultList& faults, const std::vector<Value>& nodes, const Scen
 }
 
 Scenario read_scenario(FaultList& faults, const Value& root, const std::string& name) {
-  MapReader map(faults, root, "a scenario", {"name", "about", "shards", "phases"});
+  MapReader map(faults, root, "a scenario", {"name", "about", "shards", "settles", "phases"});
   Scenario scenario{.name = name, .about = {}, .phases = {}};
   if (!map.is_map()) return scenario;
   if (const auto at = map.get("name")) {
@@ -203,6 +203,9 @@ Scenario read_scenario(FaultList& faults, const Value& root, const std::string& 
     scenario.about = policy::read_text(faults, *at).value_or("");
   }
   read_number(faults, map, "shards", kMostShards, scenario.shards);
+  if (const auto at = map.get("settles")) {
+    scenario.settles = policy::read_bool(faults, *at).value_or(false);
+  }
   const auto phases = map.get("phases");
   if (!phases) {
     faults.add_silent(*root.node, root.path, "has no phases", "phases: a list of at least one");

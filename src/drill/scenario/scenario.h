@@ -59,6 +59,8 @@ struct Scenario {
   // Masters of a Redis Cluster that is the store, of which the faults strike the first; 1: a lone
   // server.
   std::uint32_t shards = 1;
+  // It is for policies that meter: what was served is held against the bill.
+  bool settles = false;
   std::vector<Phase> phases;
 
   Nanos length() const noexcept;

@@ -25,6 +25,8 @@ TEST(Scenario, EveryOneThatShipsIsReadAndEndsCalm) {
     EXPECT_TRUE(each.phases.back().is_calm()) << each.name;
     EXPECT_LE(each.length(), 60s) << each.name;
   }
+  EXPECT_TRUE(shipped_scenario("settle-11s")->settles);
+  EXPECT_FALSE(shipped_scenario("failover-11s")->settles);
   EXPECT_EQ(shipped_scenario("one-of-three-shards")->shards, 3U);
   EXPECT_TRUE(shipped_scenario("one-of-three-shards")->needs_own_server());
   EXPECT_EQ(shipped_scenario("failover-12s"), nullptr);
