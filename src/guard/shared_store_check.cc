@@ -69,7 +69,8 @@ Result<void> SharedStore::check(const policy::Model& model) {
                       "' settles, which is not in this release on a cluster; say "
                       "`when_store_fails: bounded` or `closed` for it");
     }
-    if (model.journal && !model.journal->ledger.empty()) continue;
+    const bool alone = spec.workers.of && *spec.workers.of == 1;
+    if (model.journal && (alone || !model.journal->ledger.empty())) continue;
     if (model.journal) {
       return Error{ErrorCode::failed_precondition,
                    "journal.ledger: route '" + route.name +

@@ -388,7 +388,9 @@ TEST_F(CommandLine, LintRefusesWhatServeWould) {
       "overspend: {cap: 5}}}\n";
   const std::string redis = "redis://127.0.0.1:1";
   for (const auto& [text, fault] : std::vector<std::pair<std::string, std::string>>{
-           {"store: '" + redis + "'\n" + metered, "journal: route 'api' settles"}}) {
+           {"store: '" + redis + "'\n" + metered, "journal: route 'api' settles"},
+           {"store: '" + redis + "'\njournal: j\n" + metered,
+            "journal.ledger: route 'api' settles on a store that several workers can share"}}) {
     folder.write("p.yaml", text);
     const Outcome lint = asked({"lint", "p.yaml"});
     EXPECT_EQ(lint.exit_code, 1) << text;
