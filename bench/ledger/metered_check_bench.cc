@@ -93,12 +93,13 @@ void healthy(const std::string& parent) {
   all.push_back({"not metered", route("", "    protects: capacity\n"), {}});
   all.push_back({"metered, journal: outage",
                  "journal: " + outage.path + "\n" +
-                     route(", meter: true", "    protects: revenue\n    journal: outage\n"),
+                     route(", meter: true",
+                           "    protects: revenue\n    overspend: {cap: 1}\n    journal: outage\n"),
                  {}});
-  all.push_back(
-      {"metered, journal: always",
-       "journal: " + always.path + "\n" + route(", meter: true", "    protects: revenue\n"),
-       {}});
+  all.push_back({"metered, journal: always",
+                 "journal: " + always.path + "\n" +
+                     route(", meter: true", "    protects: revenue\n    overspend: {cap: 1}\n"),
+                 {}});
   std::vector<weir::Guard> guards;
   for (const Contestant& each : all) guards.push_back(open(each.policy));
   // So few that the journal's buffer holds them while the disk takes the last ones.
@@ -129,7 +130,7 @@ void without_store(const std::string& parent, Nanos length) {
     // Nobody listens on the port of discard.
     weir::Guard guard =
         open("store: {url: redis://127.0.0.1:9/0, workers: {of: 1}}\njournal: " + folder.path +
-             "\n" + route(", meter: true", "    protects: revenue\n"));
+             "\n" + route(", meter: true", "    protects: revenue\n    overspend: {cap: 1}\n"));
     (void)check(guard, 4, 50);  // its breaker is open now
     std::vector<std::vector<std::int64_t>> took(threads);
     std::vector<std::thread> all;
