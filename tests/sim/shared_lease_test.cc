@@ -116,7 +116,7 @@ class Fleet {
  public:
   static constexpr std::size_t kWorkers = 20;
   static constexpr std::uint32_t kLimit = 30;
-  // Nobody holds for longer than this, which is less than the longest hold.
+  // No slot is held for longer than this, which is less than the longest hold.
   static constexpr Nanos kLongest = 2500ms;
 
   static ConcurrencyConfig numbers() {
@@ -215,7 +215,8 @@ class Fleet {
     std::erase_if(holdings, [](const auto& each) { return each->over; });
     loop.after(1ms, [this] { look(); });
   }
-  std::uint32_t weight() { return random.percent(80) ? 1 : 2; }
+  // Two are more than the part of half of the workers: nobody can give them without the store.
+  std::uint32_t weight() { return random.percent(50) ? 1 : 2; }
 
   // Waits for units, works with them, and comes again.
   void slot_caller(std::size_t i) {
@@ -246,7 +247,7 @@ class Fleet {
   // nothing of use, renews at a third of the lease, and releases.
   void lease_caller(std::size_t i) {
     if (ended) return;
-    loop.after(random.between(100ms, 800ms), [this, i] { lease_caller(i); });
+    loop.after(random.between(100ms, 500ms), [this, i] { lease_caller(i); });
     auto held = std::make_shared<Holding>();
     held->worker = i;
     held->weight = weight();
@@ -260,13 +261,13 @@ class Fleet {
     worker->limit->lease(kCounter, {.id = held->id, .weight = held->weight},
                          [=, this](const LeaseAnswer& answer) {
                            if (workers[held->worker].get() != worker) return;
-                           if (answer.refusal == LeaseRefusal::store_away && tries < 3)
+                           if (answer.refusal == LeaseRefusal::store_away && tries < 5)
                              return loop.after(1ms, [=, this] { lease(held, tries + 1); });
                            if (!answer) return;
                            ++given;
                            repeated += answer.lease->repeated ? 1 : 0;
                            held->ends = asked + answer.lease->expires_in;
-                           held->until = loop.mono() + random.between(20ms, kLongest);
+                           held->until = loop.mono() + random.between(20ms, 700ms);
                            holdings.push_back(held);
                            go_on(held);
                          });
