@@ -118,6 +118,15 @@ auto called(Call& call) -> Called<std::invoke_result_t<Call&>> {
   }
 }
 
+template <class T, class Call>
+Called<T> called_or_failed(Call& call) {
+  try {
+    return called(call);
+  } catch (...) {
+    return Called<T>(std::current_exception());
+  }
+}
+
 template <class T, class Classify>
 CallVerdict verdict_on(const Called<T>& outcome, Classify& classify) {
   return outcome.has_value() ? classified(classify, *outcome)
@@ -272,17 +281,10 @@ void run_async_with_fallback(Breaker breaker, Start&& start, Fallback&& fallback
   auto instead = std::make_shared<std::decay_t<Fallback>>(std::forward<Fallback>(fallback));
   run_async<T>(
       std::move(breaker), std::forward<Start>(start),
-      [instead = std::move(instead), done = std::move(done)](Called<T> outcome) {
+      [instead = std::move(instead), done = std::move(done)](Called<T>&& outcome) {
         if (outcome.has_value()) return done(std::move(outcome));
-        Called<T> made = [&] {
-          try {
-            const auto call = [&] { return (*instead)(std::as_const(outcome)); };
-            return detail::called(call);
-          } catch (...) {
-            return Called<T>(std::current_exception());
-          }
-        }();
-        done(std::move(made));
+        const auto call = [&] { return (*instead)(std::as_const(outcome)); };
+        done(detail::called_or_failed<T>(call));
       },
       std::move(classify));
 }

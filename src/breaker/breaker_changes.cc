@@ -55,6 +55,10 @@ Nanos BreakerCore::draw_wait_locked(MonoTime now, std::optional<Nanos> wanted) n
 }
 
 void BreakerCore::open_locked(MonoTime now, const Opening& opening) {
+  std::optional<bool> enough;
+  if (carrier_ != nullptr) enough = enough_locked(now);
+  // Without a rate any call gives a say, and the one that opens it is not counted yet.
+  if (enough && !rules_.rates.load(std::memory_order_relaxed)) enough = true;
   const Nanos wait = draw_wait_locked(now, opening.wanted);
   open_until_.store(ticks(now + wait), std::memory_order_release);
   ++opened_;
@@ -69,8 +73,11 @@ void BreakerCore::open_locked(MonoTime now, const Opening& opening) {
   if (carrier_ == nullptr) return;
   const bool directive =
       opening.cause == BreakerCause::directive || opening.cause == BreakerCause::operator_set;
-  fleet_->opened({.directive = directive, .fenced = opening.by_probe, .wanted = opening.wanted},
-                 now);
+  fleet_->opened({.directive = directive,
+                  .fenced = opening.by_probe,
+                  .wanted = opening.wanted,
+                  .enough = enough},
+                 config_, now);
   carrier_->poke();
 }
 
@@ -121,7 +128,7 @@ void BreakerCore::pass_probes_locked(MonoTime now, BreakerCause cause) {
   if (!config_.ramp) return close_locked(now, cause);
   fleet_half_.store(false, std::memory_order_release);
   adopted_epoch_ = 0;
-  if (fleet_) fleet_->recovered();
+  if (fleet_) fleet_->recovered(config_, now);
   ramp_.begin(*config_.ramp, now);
   publish_ramp_locked();
   change_locked(Gate::recovering, now, {.cause = cause});
@@ -136,7 +143,7 @@ void BreakerCore::close_locked(MonoTime now, BreakerCause cause) {
   }
   fleet_half_.store(false, std::memory_order_release);
   adopted_epoch_ = 0;
-  if (fleet_) fleet_->recovered();
+  if (fleet_) fleet_->recovered(config_, now);
   run_.begin(generation + 1);
   if (last_calls_) last_calls_->begin(generation + 1);
   if (last_time_) last_time_->begin(now);
@@ -205,7 +212,7 @@ void BreakerCore::set_mode(BreakerMode mode) {
     if (before == mode) return;
     if (!forced(mode)) own_mode_ = mode;
     if (carrier_ != nullptr && (forced(mode) || forced(before))) {
-      fleet_->force(forced(mode) ? mode : BreakerMode::automatic);
+      fleet_->force(forced(mode) ? mode : BreakerMode::automatic, clock->mono());
       carrier_->poke();
     }
     set_mode_locked(mode, clock->mono());
@@ -213,22 +220,22 @@ void BreakerCore::set_mode(BreakerMode mode) {
   events_.deliver();
 }
 
-void BreakerCore::set_mode_locked(BreakerMode mode, MonoTime now) {
+void BreakerCore::set_mode_locked(BreakerMode mode, MonoTime now, BreakerCause cause) {
   const BreakerMode before = mode_.load(std::memory_order_relaxed);
   mode_.store(mode, std::memory_order_release);
   const auto works = [](BreakerMode m) {
     return m == BreakerMode::automatic || m == BreakerMode::shadow;
   };
   if (mode == BreakerMode::forced_open) {
-    change_locked(Gate::forced_open, now, {});
+    change_locked(Gate::forced_open, now, {.cause = cause});
   } else if (mode == BreakerMode::disabled) {
-    change_locked(Gate::disabled, now, {});
+    change_locked(Gate::disabled, now, {.cause = cause});
   } else if (works(mode) && works(before)) {
     // The state stays; whoever listens hears of the mode.
     events_.push({.breaker = name_, .from = state(), .to = state(), .mode = mode, .at = now});
   } else {
     openings_ = 0;
-    close_locked(now, BreakerCause::operator_set);
+    close_locked(now, cause);
   }
 }
 
@@ -247,7 +254,7 @@ void BreakerCore::close() {
     if (!opens_locked()) return;
     openings_ = 0;
     if (carrier_ != nullptr) {
-      fleet_->force(BreakerMode::automatic);
+      fleet_->force(BreakerMode::automatic, clock->mono());
       carrier_->poke();
     }
     close_locked(clock->mono(), BreakerCause::operator_set);

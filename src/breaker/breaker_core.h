@@ -142,7 +142,8 @@ class BreakerCore final : public detail::BreakerGate {
   void publish_ramp_locked() noexcept;
   void block_probes_locked() noexcept;
   void poll_locked(MonoTime now);
-  void set_mode_locked(BreakerMode mode, MonoTime now);
+  void set_mode_locked(BreakerMode mode, MonoTime now,
+                       BreakerCause cause = BreakerCause::operator_set);
   // Whether the store's record decides: it answers, and the fleet is not closed.
   bool fleet_governs_locked(MonoTime now) const;
   // Half-open still, but in another round of the fleet's.
@@ -153,6 +154,8 @@ class BreakerCore final : public detail::BreakerGate {
   void follow_open_locked(MonoTime now);
   void follow_closed_locked(BreakerState state, MonoTime now);
   breaker::FleetPart::Local local_locked(MonoTime now);
+  // Whether this process has seen calls enough for a say; absent: it lets none through.
+  std::optional<bool> enough_locked(MonoTime now) const;
   std::uint64_t calls_so_far() const noexcept;
   void snapshot_fleet_locked(MonoTime now, BreakerSnapshot& shot) const;
   void change_locked(Gate gate, MonoTime now, BreakerEvent event);

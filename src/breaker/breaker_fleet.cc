@@ -192,13 +192,19 @@ FleetPart::Local BreakerCore::local_locked(MonoTime now) {
                          .closed = gate == Gate::closed || gate == Gate::recovering};
   if (gate == Gate::open)
     local.open_for = Nanos(open_until_.load(std::memory_order_relaxed) - ticks(now));
-  if (!local.closed || !fleet_->vote_due(now)) return local;
-  if (rules_.rates.load(std::memory_order_relaxed)) {
-    local.enough_calls = tally_locked(now).calls >= config_.minimum_calls;
-  } else {
-    local.enough_calls = calls_so_far() > counted_;
-  }
+  if (local.closed && fleet_->vote_due(now))
+    local.enough_calls = enough_locked(now).value_or(false);
   return local;
+}
+
+std::optional<bool> BreakerCore::enough_locked(MonoTime now) const {
+  const Gate gate = gate_of(word.load(std::memory_order_relaxed));
+  if (gate != Gate::closed && gate != Gate::recovering) return std::nullopt;
+  if (fleet_->standing(now)) return true;
+  // Without a rate there is no minimum: any call since it last spoke.
+  if (!rules_.rates.load(std::memory_order_relaxed)) return calls_so_far() > counted_;
+  const std::uint64_t calls = gate == Gate::closed ? tally_locked(now).calls : ramp_.calls();
+  return calls >= config_.minimum_calls;
 }
 
 std::uint64_t BreakerCore::calls_so_far() const noexcept {
@@ -294,14 +300,14 @@ void BreakerCore::follow_mode_locked(MonoTime now) {
   if (!fleet_->record()) {
     // The store has lost what an operator set: it is put back, unless somebody was faster.
     if (forced && fleet_->last_epoch() != 0) {
-      fleet_->force(mine, fleet_->last_epoch());
+      fleet_->put_back(mine);
       carrier_->poke();
     }
     return;
   }
   const BreakerMode theirs = fleet_->mode(now);
   if (theirs == mine || (theirs == BreakerMode::automatic && !forced)) return;
-  set_mode_locked(theirs == BreakerMode::automatic ? own_mode_ : theirs, now);
+  set_mode_locked(theirs == BreakerMode::automatic ? own_mode_ : theirs, now, BreakerCause::fleet);
 }
 
 void BreakerCore::follow_open_locked(MonoTime now) {
@@ -314,6 +320,7 @@ void BreakerCore::follow_open_locked(MonoTime now) {
       open_until_.store(ticks(until), std::memory_order_release);
     return;
   }
+  if (const auto enough = enough_locked(now)) fleet_->leaves_window(*enough, config_, now);
   open_until_.store(ticks(until), std::memory_order_release);
   openings_ = fleet_->record()->openings;
   ++opened_;

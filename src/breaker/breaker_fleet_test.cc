@@ -66,6 +66,113 @@ TEST(FleetBreaker, OneBadWorkerOfTwentyIsOpenAlone) {
   EXPECT_EQ(rig[1].breaker.snapshot().fleet->bad, 0U);
 }
 
+// Opens at the third failure in a row, too, but has a say only after ten calls.
+BreakerConfig with_a_minimum() {
+  BreakerConfig config = BreakerRig::config();
+  config.failure_percent = 50;
+  config.window = LastCalls{20};
+  config.minimum_calls = 10;
+  return config;
+}
+
+TEST(FleetBreaker, AFewFailuresOfOneQuietWorkerOpenNobodyElse) {
+  Rig rig(20, with_a_minimum());
+  for (const auto& worker : rig.workers) worker->calls(2, Outcome::ok);
+  rig[0].calls(3, Outcome::failure);
+  ASSERT_EQ(rig[0].state(), BreakerState::open);
+  // It goes on failing, by its own probes, and nobody else has calls enough to say that all is
+  // well.
+  for (int i = 0; i < 40; ++i) {
+    rig[0].call(Outcome::failure);
+    rig.pass(1s);
+    for (std::size_t w = 1; w < 20; ++w) ASSERT_EQ(rig[w].state(), BreakerState::closed) << i;
+  }
+  EXPECT_NE(rig[0].state(), BreakerState::closed);
+  EXPECT_FALSE(rig.store.read().kept);
+}
+
+TEST(FleetBreaker, ABadVoteOfLongAgoOpensNothingWhereItIsTheOnlyOne) {
+  Rig rig(2);
+  all_report_good(rig);
+  rig[0].calls(3, Outcome::failure);
+  rig.look();
+  ASSERT_EQ(rig[1].state(), BreakerState::closed) << "of two both are needed";
+  // The other's callers go home, and its vote lapses.
+  for (int i = 0; i < 60; ++i) {
+    rig[0].call(Outcome::failure);
+    rig.pass(1s);
+    ASSERT_EQ(rig[1].state(), BreakerState::closed) << i;
+  }
+  ASSERT_TRUE(rig[1].breaker.snapshot().fleet);
+  EXPECT_EQ(rig[1].breaker.snapshot().fleet->bad, 1U);
+  // With another it counts still.
+  rig[1].calls(3, Outcome::failure);
+  EXPECT_EQ(rig.store.read().record.state, store::redis::CircuitRecord::State::open);
+}
+
+BreakerConfig with_a_ramp() {
+  BreakerConfig config = with_a_minimum();
+  config.ramp = BreakerRamp{.start_percent = 50, .growth_percent = 200, .step = 1s};
+  return config;
+}
+
+// By the dependency's own word, so that nobody has voted; then its probes succeed.
+void open_and_recover(Rig& rig) {
+  for (const auto& worker : rig.workers) worker->calls(10, Outcome::ok);
+  rig.pass(250ms);
+  rig.pass(150ms);
+  rig[1].call(CallVerdict::open_for(1s));
+  rig.look();
+  rig.pass(1s);
+  EXPECT_TRUE(rig[1].call(Outcome::ok));
+  EXPECT_TRUE(rig[1].call(Outcome::ok));
+  EXPECT_EQ(rig[1].state(), BreakerState::recovering);
+}
+
+TEST(FleetBreaker, OneBadWorkerDoesNotReopenAFleetThatRecovers) {
+  Rig rig(20, with_a_ramp());
+  open_and_recover(rig);
+  // It sees that first, and fails before anybody else has said a word.
+  rig[0].look();
+  ASSERT_EQ(rig[0].state(), BreakerState::recovering);
+  for (int i = 0; i < 60 && rig[0].state() == BreakerState::recovering; ++i)
+    rig[0].call(Outcome::failure);
+  ASSERT_EQ(rig[0].state(), BreakerState::open);
+  for (int i = 0; i < 30; ++i) {
+    rig.pass(100ms);
+    for (std::size_t w = 2; w < 20; ++w)
+      ASSERT_TRUE(rig[w].state() == BreakerState::recovering ||
+                  rig[w].state() == BreakerState::closed)
+          << w << " after " << i;
+  }
+  EXPECT_EQ(rig.store.read().record.votes.size(), 20U) << "who had a say before has it at once";
+}
+
+TEST(FleetBreaker, AFleetThatFailsWhileItRecoversOpensAgainForAll) {
+  Rig rig(20, with_a_ramp());
+  open_and_recover(rig);
+  rig.look();
+  // Far fewer calls than the minimum: the ramp holds them back.
+  for (std::size_t w = 0; w < 6; ++w)
+    for (int i = 0; i < 60 && rig[w].state() == BreakerState::recovering; ++i)
+      rig[w].call(Outcome::failure);
+  for (int i = 0; i < 10; ++i) rig.pass(100ms);
+  for (const auto& worker : rig.workers) EXPECT_EQ(worker->state(), BreakerState::open);
+}
+
+TEST(FleetBreaker, ARetryAfterThatOpenedByARuleHoldsForAll) {
+  Rig rig(2);
+  rig[0].calls(2, Outcome::failure);
+  CallVerdict last(Outcome::failure);
+  last.retry_after = 30s;
+  rig[0].call(last);
+  rig.look();
+  for (const auto& worker : rig.workers) {
+    ASSERT_EQ(worker->state(), BreakerState::open);
+    EXPECT_GE(worker->breaker.snapshot().until_probe, Nanos(30s));
+  }
+}
+
 TEST(FleetBreaker, SixOfTwentyOpenItForAll) {
   Rig rig(20);
   all_report_good(rig);
@@ -408,6 +515,90 @@ TEST(FleetBreaker, AForcedStateSetWithoutTheStoreIsToldAfterwards) {
   rig[0].up = true;
   rig.look();
   EXPECT_EQ(rig[1].breaker.mode(), BreakerMode::forced_open);
+}
+
+TEST(FleetBreaker, AModeSetWithoutTheStoreGivesWayToALaterOne) {
+  Rig rig(2);
+  all_report_good(rig);
+  rig[0].up = false;
+  rig[0].breaker.set_mode(BreakerMode::forced_open);
+  rig.pass(2s);
+  rig[1].breaker.set_mode(BreakerMode::forced_closed);
+  rig[1].talk();
+  rig[0].up = true;
+  rig.look();
+  for (const auto& worker : rig.workers)
+    EXPECT_EQ(worker->breaker.mode(), BreakerMode::forced_closed);
+  EXPECT_EQ(rig[0].events.back().mode, BreakerMode::forced_closed);
+  EXPECT_EQ(rig[0].events.back().cause, BreakerCause::fleet) << "it is said that it gave way";
+}
+
+TEST(FleetBreaker, AModeSetWithoutTheStoreGivesWayToALaterOneThatIsOverAgain) {
+  Rig rig(2);
+  all_report_good(rig);
+  rig[0].up = false;
+  rig[0].breaker.set_mode(BreakerMode::forced_open);
+  rig.pass(2s);
+  rig[1].breaker.set_mode(BreakerMode::forced_closed);
+  rig[1].talk();
+  rig.clock.advance(1s);
+  rig[1].breaker.set_mode(BreakerMode::automatic);
+  rig[1].talk();
+  rig[0].up = true;
+  rig.look();
+  for (const auto& worker : rig.workers) EXPECT_EQ(worker->breaker.mode(), BreakerMode::automatic);
+}
+
+TEST(FleetBreaker, AModeSetWithoutTheStoreHoldsWhereOnlyTheBreakerMovedMeanwhile) {
+  Rig rig(2);
+  all_report_good(rig);
+  rig[0].up = false;
+  rig[0].breaker.set_mode(BreakerMode::forced_open);
+  rig.pass(2s);
+  rig[1].call(CallVerdict::open_for(1s));
+  rig.pass(1s);
+  EXPECT_TRUE(rig[1].call(Outcome::ok));
+  EXPECT_TRUE(rig[1].call(Outcome::ok));
+  ASSERT_EQ(rig[1].state(), BreakerState::closed);
+  rig[0].up = true;
+  rig.look();
+  for (const auto& worker : rig.workers)
+    EXPECT_EQ(worker->breaker.mode(), BreakerMode::forced_open);
+}
+
+TEST(FleetBreaker, AModeWhoseAnswerWasLostDoesNotUndoWhatWasSetSince) {
+  Rig rig(2);
+  all_report_good(rig);
+  rig[0].breaker.set_mode(BreakerMode::forced_open);
+  const auto due = rig[0].core().fleet_due(true, rig.clock.mono());
+  ASSERT_EQ(due.size(), 1U);
+  rig.store.redis.set_now(rig.clock.now());
+  (void)rig.store.run(due[0].action);
+  rig[0].core().fleet_heard(due[0].ticket, nullptr, false, rig.clock.mono());
+  rig.clock.advance(100ms);
+  rig[1].look();
+  ASSERT_EQ(rig[1].breaker.mode(), BreakerMode::forced_open);
+  rig[1].breaker.set_mode(BreakerMode::automatic);
+  rig[1].talk();
+  rig.look();
+  for (const auto& worker : rig.workers) EXPECT_EQ(worker->breaker.mode(), BreakerMode::automatic);
+}
+
+TEST(FleetBreaker, AForcedStateThatTheStoreLostIsPutBackThoughAVoteCameFirst) {
+  Rig rig(1);
+  rig[0].breaker.set_mode(BreakerMode::forced_open);
+  rig[0].talk();
+  rig.store.redis.execute({"DEL", CircuitRig::kKey});
+  rig[0].look();
+  // One that has just begun, and knows of no mode.
+  testing::FleetBreakerRig::Worker late(rig, BreakerRig::config(), 99);
+  late.calls(5, Outcome::ok);
+  rig.clock.advance(250ms);
+  late.talk();
+  ASSERT_TRUE(rig.store.read().kept);
+  rig.pass(100ms);
+  EXPECT_EQ(rig.store.read().record.mode, Mode::forced_open);
+  EXPECT_EQ(rig[0].breaker.mode(), BreakerMode::forced_open);
 }
 
 TEST(FleetBreaker, AForcedStateThatTheStoreLostIsPutBack) {

@@ -22,6 +22,11 @@ constexpr Nanos kLookAgain = std::chrono::milliseconds(200);
 // What could not be told is tried again after so long, as long as it still says something.
 constexpr Nanos kTryAgain = std::chrono::milliseconds(500);
 constexpr std::size_t kMostVerdicts = 256;
+// Votes begin anew with every change, and everybody sees it within 200 ms: who is the first to
+// speak ill of it would be the only one.
+constexpr Nanos kOthersFirst = std::chrono::milliseconds(500);
+// An operator's word that could not be told for so long is not a new one any more.
+constexpr Nanos kNewWord = seconds(1);
 
 // A vote counts about as long as what it says is remembered.
 Nanos vote_lasts(const BreakerConfig& config) {
@@ -43,6 +48,7 @@ bool FleetPart::note(const std::optional<Record>& record, Instant store_now, Mon
   const bool news = record.has_value() != record_.has_value() ||
                     (record && (record->epoch != epoch_ || record->state != record_->state ||
                                 record->mode != record_->mode));
+  if (epoch_ != 0 && (!record || record->epoch != epoch_)) bad_vote_at_ = now + kOthersFirst;
   record_ = record;
   epoch_ = record ? record->epoch : 0;
   read_at_ = now;
@@ -90,7 +96,15 @@ MonoTime FleetPart::next_slot(MonoTime now, Nanos half_open) {
 
 // ---- What is to be told
 
-void FleetPart::opened(const Opening& opening, MonoTime now) {
+void FleetPart::leaves_window(bool enough, const BreakerConfig& config, MonoTime now) {
+  stood_ = enough;
+  fresh_till_ = now + vote_lasts(config);
+  standing_till_ = {};
+}
+
+void FleetPart::opened(const Opening& opening, const BreakerConfig& config, MonoTime now) {
+  if (opening.enough) leaves_window(*opening.enough, config, now);
+  wanted_till_ = now + opening.wanted.value_or(Nanos::zero());
   tripped_at_ = now;
   well_again_ = false;
   vote_at_ = {};
@@ -100,17 +114,42 @@ void FleetPart::opened(const Opening& opening, MonoTime now) {
   trip_till_ = now + std::max(*trip_, Nanos(seconds(5)));
 }
 
-void FleetPart::recovered() {
+void FleetPart::recovered(const BreakerConfig& config, MonoTime now) {
   if (tripped_at_) {
-    well_again_ = true;
+    well_again_ = stood_;
     vote_at_ = {};
   }
+  if (stood_) standing_till_ = now + vote_lasts(config);
+  wanted_till_ = {};
   tripped_at_.reset();
   trip_.reset();
 }
 
-void FleetPart::force(BreakerMode mode, std::uint64_t only_epoch) {
-  force_ = Force{.mode = mode, .only_epoch = only_epoch, .number = ++number_};
+FleetPart::Word FleetPart::word_of(const Record& record) {
+  return {.epoch = record.epoch, .mode = record.mode, .mode_until = record.mode_until};
+}
+
+// Whether an operator has set anything between what was known and this record.
+bool FleetPart::spoke_since(const Word& known, const Record& record) {
+  if (record.mode != Mode::automatic) return true;
+  if (record.mode_until.time_since_epoch() == Nanos::zero()) return false;
+  return known.mode != Mode::automatic || known.mode_until != record.mode_until;
+}
+
+void FleetPart::force(BreakerMode mode, MonoTime now) {
+  force_ = Force{.mode = mode,
+                 .known = record_ ? word_of(*record_) : Word{},
+                 .set_at = now,
+                 .number = ++number_};
+}
+
+void FleetPart::put_back(BreakerMode mode) {
+  force_ = Force{.mode = mode, .number = ++number_};
+}
+
+std::uint64_t FleetPart::fence_of(Force& force, MonoTime now) {
+  const std::optional<MonoTime> set_at = std::exchange(force.set_at, std::nullopt);
+  return set_at && now - *set_at <= kNewWord ? 0 : force.known.epoch;
 }
 
 bool FleetPart::settle(std::uint32_t probe, Action::Flag flag, Nanos wanted,
@@ -177,7 +216,7 @@ std::vector<FleetPart::Due> FleetPart::due(const BreakerConfig& config, const Lo
   if (force_ && !force_->out) {
     force_->out = true;
     Action action = word(Kind::force);
-    action.epoch = force_->only_epoch;
+    action.epoch = fence_of(*force_, now);
     action.flag = flag_of(force_->mode);
     out.push_back({{Kind::force, force_->number}, action});
   }
@@ -202,8 +241,13 @@ std::vector<FleetPart::Due> FleetPart::due(const BreakerConfig& config, const Lo
 void FleetPart::add_vote(const BreakerConfig& config, const Local& local, MonoTime now,
                          std::vector<Due>& out) {
   const bool bad = tripped_at_.has_value() && !local.closed;
-  if (!bad && !well_again_ && !(local.closed && local.enough_calls)) {
+  const bool may = bad ? stood_ : well_again_ || (local.closed && local.enough_calls);
+  if (!may) {
     vote_at_ = now + kLookAgain;
+    return;
+  }
+  if (bad && now < bad_vote_at_) {
+    vote_at_ = bad_vote_at_;
     return;
   }
   // Where the fleet is open already, nobody is asked.
@@ -213,7 +257,8 @@ void FleetPart::add_vote(const BreakerConfig& config, const Local& local, MonoTi
   }
   vote_out_ = true;
   Action action = word(Kind::vote);
-  action.flag = bad ? Flag::bad : Flag::good;
+  action.flag = !bad ? Flag::good : now < fresh_till_ ? Flag::bad : Flag::still_bad;
+  if (bad) action.wanted = std::max(wanted_till_ - now, Nanos::zero());
   action.lasts =
       bad ? std::clamp(local.open_for, vote_lasts(config), kLongestVote) : vote_lasts(config);
   action.jitter_thousandths = draw_jitter(config);
@@ -232,54 +277,16 @@ FleetPart::Heard FleetPart::heard(const Ticket& ticket, const Reply* reply, bool
   if (out.follow) note(reply->kept ? std::optional(reply->record) : std::nullopt, reply->now, now);
   switch (ticket.kind) {
     case Kind::force:
-      if (force_ && force_->number == ticket.number) {
-        if (reply != nullptr)
-          force_.reset();
-        else
-          force_->out = false;
-      }
+      heard_force(reply, stale, ticket.number);
       break;
-    case Kind::settle: {
-      const auto found = std::find_if(verdicts_.begin(), verdicts_.end(),
-                                      [&](const Verdict& v) { return v.number == ticket.number; });
-      if (found == verdicts_.end()) break;
-      if (reply != nullptr) {
-        end(*found, !stale);
-        verdicts_.erase(found);
-      } else if (now >= found->till) {
-        end(*found, false);
-        verdicts_.erase(found);
-        ++lost_;
-      } else {
-        found->out = false;
-      }
+    case Kind::settle:
+      heard_settle(reply, stale, ticket.number, now);
       break;
-    }
     case Kind::trip:
-      trip_out_ = false;
-      // Another epoch: the fleet changed meanwhile, and what it changed to is seen first; where it
-      // is open already, that is what was wanted. A probe's word is over with its round.
-      if (reply != nullptr && (!stale || trip_epoch_ || (record_ && record_->state == State::open)))
-        trip_.reset();
-      if (trip_ && trip_till_ && now >= *trip_till_) {
-        trip_.reset();
-        ++lost_;
-      }
+      heard_trip(reply, stale, now);
       break;
     case Kind::vote:
-      if (late) break;
-      vote_out_ = false;
-      if (reply == nullptr) {
-        vote_at_ = now + kTryAgain;
-        ++lost_;
-      } else if (stale) {
-        vote_at_ = now + jittered(kPace, 20, random_);
-      } else {
-        // It came to another mind meanwhile.
-        const bool said_bad = ticket.number != 0;
-        vote_at_ = said_bad == tripped_at_.has_value() ? vote_again_ : now;
-        if (!said_bad) well_again_ = false;
-      }
+      if (!late) heard_vote(reply, stale, ticket.number != 0, now);
       break;
     case Kind::probe:
       heard_probe(reply, late, config, now, out);
@@ -288,6 +295,55 @@ FleetPart::Heard FleetPart::heard(const Ticket& ticket, const Reply* reply, bool
       break;
   }
   return out;
+}
+
+void FleetPart::heard_force(const Reply* reply, bool stale, std::uint64_t number) {
+  if (!force_ || force_->number != number) return;
+  force_->out = false;
+  if (reply == nullptr) return;
+  if (!stale || spoke_since(force_->known, reply->record))
+    force_.reset();  // done; or another operator's word is the later one, and is followed
+  else
+    force_->known = word_of(reply->record);  // the breaker moved by itself
+}
+
+void FleetPart::heard_settle(const Reply* reply, bool stale, std::uint64_t number, MonoTime now) {
+  const auto found = std::find_if(verdicts_.begin(), verdicts_.end(),
+                                  [&](const Verdict& v) { return v.number == number; });
+  if (found == verdicts_.end()) return;
+  if (reply == nullptr && now < found->till) {
+    found->out = false;
+    return;
+  }
+  if (reply == nullptr) ++lost_;
+  end(*found, reply != nullptr && !stale);
+  verdicts_.erase(found);
+}
+
+void FleetPart::heard_trip(const Reply* reply, bool stale, MonoTime now) {
+  trip_out_ = false;
+  // Another epoch: the fleet changed meanwhile, and what it changed to is seen first; where it is
+  // open already, that is what was wanted. A probe's word is over with its round.
+  const bool open = record_ && record_->state == State::open;
+  if (reply != nullptr && (!stale || trip_epoch_ || open)) trip_.reset();
+  if (trip_ && trip_till_ && now >= *trip_till_) {
+    trip_.reset();
+    ++lost_;
+  }
+}
+
+void FleetPart::heard_vote(const Reply* reply, bool stale, bool said_bad, MonoTime now) {
+  vote_out_ = false;
+  if (reply == nullptr) {
+    vote_at_ = now + kTryAgain;
+    ++lost_;
+  } else if (stale) {
+    vote_at_ = now + jittered(kPace, 20, random_);
+  } else {
+    // It came to another mind meanwhile.
+    vote_at_ = said_bad == tripped_at_.has_value() ? vote_again_ : now;
+    if (!said_bad) well_again_ = false;
+  }
 }
 
 void FleetPart::heard_probe(const Reply* reply, bool late, const BreakerConfig& config,

@@ -42,7 +42,7 @@ class FleetPart {
   struct Local {
     bool working = true;        // automatic or shadow: its votes count
     bool closed = true;         // closed or recovering
-    bool enough_calls = false;  // the window holds the minimum
+    bool enough_calls = false;  // for a say
     Nanos open_for{0};          // what is left of its own wait
   };
   // What became of an answer.
@@ -62,6 +62,8 @@ class FleetPart {
     bool directive = false;  // the dependency said so
     bool fenced = false;     // to a probe, so it is worth nothing once the round is over
     std::optional<Nanos> wanted{};
+    // Whether its window held enough calls for a say; absent: no window was open.
+    std::optional<bool> enough{};
   };
 
   // A denied worker asks again after so long, give or take a fifth: who holds the slots is not
@@ -92,12 +94,20 @@ class FleetPart {
   // ---- What is to be told.
 
   // This process opened by itself.
-  void opened(const Opening& opening, MonoTime now);
+  void opened(const Opening& opening, const BreakerConfig& config, MonoTime now);
+  // It opens or opened; `enough`: as of an Opening.
+  void leaves_window(bool enough, const BreakerConfig& config, MonoTime now);
   // It is well again, by itself or because the fleet is.
-  void recovered();
+  void recovered(const BreakerConfig& config, MonoTime now);
+  // Nobody sees calls while it is open: who had a say before has it again at once.
+  bool standing(MonoTime now) const noexcept { return now < standing_till_; }
   bool tripped() const noexcept { return tripped_at_.has_value(); }
   std::optional<MonoTime> tripped_at() const noexcept { return tripped_at_; }
-  void force(BreakerMode mode, std::uint64_t only_epoch = 0);
+  // An operator's word. It goes before everything else where it can be told at once; later, or told
+  // again, it gives way to another operator's that came since.
+  void force(BreakerMode mode, MonoTime now);
+  // The store has lost that mode.
+  void put_back(BreakerMode mode);
   bool forcing() const noexcept { return force_.has_value(); }
   // A probe ended. False: it is none, or its time was over. What a caller reported is in
   // take_ended() as soon as the store has said whether it counted.
@@ -138,12 +148,28 @@ class FleetPart {
     MonoTime till{};  // later it says nothing
     bool out = false;
   };
+  // What an operator set last, as far as is known.
+  struct Word {
+    std::uint64_t epoch = kNoRecord;
+    Record::Mode mode = Record::Mode::automatic;
+    Instant mode_until{};
+  };
   struct Force {
     BreakerMode mode = BreakerMode::automatic;
-    std::uint64_t only_epoch = 0;
+    Word known{};                      // when it was set
+    std::optional<MonoTime> set_at{};  // absent: it was told before, or is put back
     std::uint64_t number = 0;
     bool out = false;
   };
+  // Epochs begin with the time: none is this one.
+  static constexpr std::uint64_t kNoRecord = 1;
+  static Word word_of(const Record& record);
+  static bool spoke_since(const Word& known, const Record& record);
+  std::uint64_t fence_of(Force& force, MonoTime now);
+  void heard_force(const Reply* reply, bool stale, std::uint64_t number);
+  void heard_settle(const Reply* reply, bool stale, std::uint64_t number, MonoTime now);
+  void heard_trip(const Reply* reply, bool stale, MonoTime now);
+  void heard_vote(const Reply* reply, bool stale, bool said_bad, MonoTime now);
   MonoTime mono(Instant at) const noexcept { return read_at_ + (at - store_at_); }
   void end(const Verdict& verdict, bool counted);
   Action word(Action::Kind kind) const;
@@ -165,8 +191,13 @@ class FleetPart {
 
   std::optional<MonoTime> tripped_at_;
   bool well_again_ = false;  // a bad vote may still count
-  MonoTime vote_at_{};       // not before
-  MonoTime vote_again_{};    // once the one that is out was taken
+  bool stood_ = false;       // it had a say when it last opened
+  MonoTime fresh_till_{};    // what its window held then says something
+  MonoTime standing_till_{};
+  MonoTime bad_vote_at_{};  // not before: others have a say first
+  MonoTime wanted_till_{};  // the dependency asked to be left alone
+  MonoTime vote_at_{};      // not before
+  MonoTime vote_again_{};   // once the one that is out was taken
   bool vote_out_ = false;
   std::optional<Nanos> trip_;  // the dependency said so, and asked for so long
   std::optional<MonoTime> trip_till_;

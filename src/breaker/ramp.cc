@@ -14,6 +14,7 @@ constexpr std::uint32_t kDefaultPercent = 50;
 
 void Ramp::begin(const BreakerRamp& ramp, MonoTime now) noexcept {
   strikes_ = 0;
+  calls_ = 0;
   first_ = std::max<std::uint32_t>(kAll * ramp.start_percent / 100, 1);
   start_step(ramp, first_, now);
 }
@@ -27,6 +28,7 @@ void Ramp::start_step(const BreakerRamp& ramp, std::uint32_t share, MonoTime now
 }
 
 Ramp::Change Ramp::record(const BreakerConfig& config, Vote vote, MonoTime now) noexcept {
+  ++calls_;
   ++tally_.calls;
   if (vote.failed) ++tally_.failures;
   if (vote.slow) ++tally_.slow;

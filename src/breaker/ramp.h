@@ -26,7 +26,8 @@ class Ramp {
 
   std::uint32_t share() const noexcept { return share_; }  // of kAll
   MonoTime step_end() const noexcept { return step_end_; }
-  const Tally& tally() const noexcept { return tally_; }
+  const Tally& tally() const noexcept { return tally_; }   // of this step
+  std::uint64_t calls() const noexcept { return calls_; }  // since it began
 
  private:
   bool bad(const BreakerConfig& config, std::uint32_t minimum) const noexcept;
@@ -38,6 +39,7 @@ class Ramp {
   MonoTime step_start_{};
   MonoTime step_end_{};
   Tally tally_;
+  std::uint64_t calls_ = 0;
   std::uint32_t run_ = 0;  // failures in a row
   std::uint32_t strikes_ = 0;
 };

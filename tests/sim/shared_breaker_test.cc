@@ -49,7 +49,7 @@ BreakerConfig numbers() {
 // One process: its breaker, and the way to the store.
 class Worker final : guard::StoreLine, store::redis::ClientEvents {
  public:
-  Worker(SimLoop& loop, SimRedis& server, std::uint64_t seed)
+  Worker(SimLoop& loop, SimRedis& server, const BreakerConfig& config, std::uint64_t seed)
       : link(server.make_link()),
         loop_(loop),
         clock_(loop),
@@ -62,7 +62,7 @@ class Worker final : guard::StoreLine, store::redis::ClientEvents {
                 store::redis::KeySpace::make("weir", "weir").value(), wire_, clock_, *this),
         desk_(*this, store::redis::KeySpace::make("weir", "weir").value(), clock_, 20ms, seed,
               [this](MonoTime when) { wake_at(when); }),
-        breaker(Breaker::make("upstream", numbers(), {.clock = &loop, .seed = seed}).value()) {
+        breaker(Breaker::make("upstream", config, {.clock = &loop, .seed = seed}).value()) {
     client_.start();
     desk_.watch({breaker});
   }
@@ -117,9 +117,10 @@ class Worker final : guard::StoreLine, store::redis::ClientEvents {
 // The dependency, and everybody who calls it.
 class Fleet {
  public:
-  explicit Fleet(std::size_t count, std::uint64_t seed) : random(seed), server(loop, seed) {
+  Fleet(std::size_t count, std::uint64_t seed, const BreakerConfig& with = numbers())
+      : config(with), random(seed), server(loop, seed) {
     for (std::size_t i = 0; i < count; ++i)
-      workers.push_back(std::make_unique<Worker>(loop, server, random.next()));
+      workers.push_back(std::make_unique<Worker>(loop, server, config, random.next()));
     for (std::size_t i = 0; i < count; ++i)
       loop.after(random.between(0ns, kBetween), [this, i] { call(i); });
     loop.run_for(500ms);
@@ -179,8 +180,9 @@ class Fleet {
       ++crashes;
       server.reset(workers[i]->link);
       workers[i].reset();
-      loop.after(2s,
-                 [this, i] { workers[i] = std::make_unique<Worker>(loop, server, random.next()); });
+      loop.after(2s, [this, i] {
+        workers[i] = std::make_unique<Worker>(loop, server, config, random.next());
+      });
     });
   }
 
@@ -206,6 +208,7 @@ class Fleet {
     server.mended(workers[i]->link);
   }
 
+  const BreakerConfig config;
   SimLoop loop;
   SimRandom random;
   SimRedis server;
@@ -250,6 +253,31 @@ TEST(SharedBreakerOfAHundred, OneThatCannotReachTheDependencyOpensForNobodyElse)
   }
   fleet.bad_for.reset();
   EXPECT_TRUE(fleet.until([&] { return fleet.all(BreakerState::closed); }, 30s));
+}
+
+TEST(SharedBreakerOfAHundred, OneThatCannotReachItDoesNotReopenWhatRecovers) {
+  BreakerConfig config = numbers();
+  config.consecutive_failures = 5;
+  config.minimum_calls = 20;
+  config.ramp = BreakerRamp{};
+  Fleet fleet(kWorkers, 6, config);
+  fleet.loop.run_for(3s);
+  fleet.down = true;
+  ASSERT_TRUE(fleet.until([&] { return fleet.all(BreakerState::open); }, 10s));
+  fleet.bad_for = 7;
+  fleet.down = false;
+  const auto well = [&] {
+    return fleet.in(BreakerState::closed) + fleet.in(BreakerState::recovering);
+  };
+  // Its own probes may fail the fleet's round; then another's succeed.
+  ASSERT_TRUE(fleet.until([&] { return well() >= kWorkers - 1; }, 120s));
+  for (int i = 0; i < 200; ++i) {
+    fleet.loop.run_for(100ms);
+    ASSERT_GE(well(), kWorkers - 1) << "after " << i << " tenths of a second";
+  }
+  EXPECT_GE(fleet.in(BreakerState::closed), kWorkers - 1);
+  fleet.bad_for.reset();
+  EXPECT_TRUE(fleet.until([&] { return fleet.all(BreakerState::closed); }, 60s));
 }
 
 TEST(SharedBreakerOfAHundred, AHerdSendsNoMoreProbesThanOneWorkerMay) {

@@ -39,6 +39,8 @@ std::string_view word_of(Flag flag) {
       return "-";
     case Flag::bad:
       return "b";
+    case Flag::still_bad:
+      return "B";
     case Flag::good:
       return "g";
     case Flag::ok:

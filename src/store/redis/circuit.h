@@ -26,6 +26,7 @@ struct CircuitAction {
   enum class Flag : std::uint8_t {
     none,
     bad,           // vote
+    still_bad,     // vote: by what was seen a while ago, which opens nothing where it is alone
     good,          // vote
     ok,            // settle
     failed,        // settle
@@ -67,7 +68,7 @@ struct CircuitRecord {
   Instant since{};
   Instant until{};  // open: of the wait; half-open: of the round; recovering: of the ramp
   Mode mode = Mode::automatic;
-  Instant mode_until{};
+  Instant mode_until{};  // automatic: when it was set; zero: never
   std::uint32_t ok = 0;
   std::uint32_t failed = 0;
   std::vector<Vote> votes;

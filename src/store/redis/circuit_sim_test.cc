@@ -73,7 +73,7 @@ class World {
       return;
     }
     if (step == Step::lose || step == Step::roll_back) {
-      rig_.redis.advance(1ms);
+      rig_.redis.advance(100ms);
       rig_.redis.restart_with(step == Step::lose ? testing::LuaRedis::Keys{} : before_last_);
       forget_lost_probes();
       return;

@@ -70,6 +70,42 @@ TEST(CircuitScript, AVoteThatSaysTheSameIsNotWrittenAgain) {
   EXPECT_NE(rig.bytes(), before) << "half its time is over";
 }
 
+TEST(CircuitScript, WhatWasSeenAWhileAgoOpensOnlyWithOthers) {
+  const auto still_bad = [](CircuitRig& rig, std::uint64_t who) {
+    return rig.run({.kind = Kind::vote,
+                    .who = who,
+                    .epoch = rig.read().record.epoch,
+                    .flag = Flag::still_bad,
+                    .lasts = 10s});
+  };
+  CircuitRig rig;
+  rig.vote(2, false);
+  still_bad(rig, 1);
+  rig.redis.advance(6s);
+  still_bad(rig, 1);
+  rig.redis.advance(5s);
+  const CircuitReply alone = still_bad(rig, 1);
+  ASSERT_EQ(alone.record.votes.size(), 1U) << "the other's has lapsed";
+  EXPECT_EQ(alone.record.state, State::closed);
+  EXPECT_EQ(rig.vote(2, true).record.state, State::open) << "the two of two that report";
+}
+
+TEST(CircuitScript, SaysWhenAnOperatorSetItAutomatic) {
+  CircuitRig rig;
+  rig.vote(2, false);
+  EXPECT_EQ(rig.read().record.mode_until, Instant{});
+  const CircuitReply set = rig.force(Flag::automatic);
+  EXPECT_EQ(set.record.mode, Mode::automatic);
+  EXPECT_EQ(set.record.mode_until, set.now);
+  rig.redis.advance(5s);
+  EXPECT_EQ(rig.vote(1, true).record.mode_until, set.now) << "changes of its own leave it";
+  // What ran out by itself was set by nobody.
+  rig.force(Flag::forced_open, 1s);
+  rig.redis.advance(1s);
+  (void)rig.probe(1);
+  EXPECT_EQ(rig.read().record.mode_until, Instant{});
+}
+
 TEST(CircuitScript, AVoteOfAnEarlierEpochIsStale) {
   CircuitRig rig;
   rig.vote(2, false);
@@ -204,7 +240,7 @@ TEST(CircuitScript, WhatAFailoverLostIsNotNamedAgain) {
   rig.redis.advance(1s);
   const testing::LuaRedis::Keys open = rig.redis.keys();
   const CircuitReply lost = rig.probe(1);
-  rig.redis.advance(1ms);
+  rig.redis.advance(10ms);
   rig.redis.restart_with(open);
   const CircuitReply again = rig.probe(1);
   ASSERT_EQ(again.outcome, Outcome::probe_may_go);
@@ -215,7 +251,7 @@ TEST(CircuitScript, WhatAFailoverLostIsNotNamedAgain) {
   rig.settle(1, again, Flag::neither);
   const testing::LuaRedis::Keys half_open = rig.redis.keys();
   const CircuitReply forgotten = rig.probe(1);
-  rig.redis.advance(1ms);
+  rig.redis.advance(10ms);
   rig.redis.restart_with(half_open);
   ASSERT_EQ(rig.probe(1).outcome, Outcome::probe_may_go);
   EXPECT_EQ(rig.settle(1, forgotten, Flag::ok).outcome, Outcome::stale);

@@ -6,13 +6,14 @@
 --         length of recovering (4), closed time that forgets openings (4), longest wanted wait (4),
 --         thousandths of the voters that open (2), most voters (2); times in ms
 -- action: 'r' read
---         'v' vote      a: 'b' bad or 'g' good, b: how long it counts, c: wanted wait
+--         'v' vote      a: 'b' bad, 'B' bad by what was seen a while ago, or 'g' good, b: how long it
+--                       counts, c: wanted wait
 --         't' trip      c: wanted wait. Whatever others say, and half-open, too
 --         'p' probe     may this caller send one?
 --         's' settle    a: 'o' ok, 'f' failed or 'n' neither, b: the probe's number, c: wanted wait
 --         'f' force     a: 'a' automatic, 'O' open or 'C' closed, b: for how long, 0 for good; with
 --                       an epoch, only where no record stands, or one of that epoch
--- The value: 'c' state epoch(6) round(4) openings(2) since(6) until(6) mode mode-until(6) ok(2) bad(2)
+-- The value, where an automatic mode's `until` is when it was set: 'c' state epoch(6) round(4) openings(2) since(6) until(6) mode mode-until(6) ok(2) bad(2)
 --            next(4) votes(2) then a vote each: who(8) flag till(6); then a probe each:
 --            who(8) number(4) till(6)
 -- The reply: seconds and microseconds of TIME, what came of it, the probe's number, whether a damaged
@@ -119,7 +120,7 @@ local function pass()
 end
 
 local function vote()
-  local votes, mine, bads = {}, nil, 0
+  local votes, mine, bads, flag = {}, nil, 0, a == 'B' and 'b' or a
   for _, x in ipairs(r.votes) do
     if x.who == me then mine = x else
       votes[#votes + 1] = x
@@ -128,11 +129,12 @@ local function vote()
   end
   if not mine and #votes >= most then outcome = 2; return end
   -- What says the same, and goes on counting for half its time, need not be said again.
-  local same = mine and mine.flag == a and mine.till > now + b / 2
-  votes[#votes + 1] = {who = me, flag = a, till = now + b}
-  if a == 'b' then bads = bads + 1 end
+  local same = mine and mine.flag == flag and mine.till > now + b / 2
+  votes[#votes + 1] = {who = me, flag = flag, till = now + b}
+  if flag == 'b' then bads = bads + 1 end
   local n = #votes
-  local enough = n == 1 and 1 or max(2, math.ceil(n * quorum / 1000))
+  -- Who is alone opens by what it has just seen.
+  local enough = n == 1 and a == 'b' and 1 or max(2, math.ceil(n * quorum / 1000))
   if bads >= enough then open(c); return end
   if same then return end
   r.votes, written = votes, true
@@ -192,7 +194,7 @@ elseif action == 'f' then
   if epoch > 0 and found and r.epoch ~= epoch then
     outcome = 3
   else
-    r.mode, r.mode_till = a, b > 0 and now + b or 0
+    r.mode, r.mode_till = a, a == 'a' and now or b > 0 and now + b or 0
     if a == 'a' then r.openings = 0 end
     -- Told by a round that is not 0 from a record that was just made: whoever is open closes.
     r.round = (r.round + 1) % 4294967296
