@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/key_digest.h"
+#include "base/wide.h"
 
 namespace weir {
 
@@ -25,7 +26,6 @@ class SecretHash {
 
  private:
   static std::uint64_t folded(std::uint64_t a, std::uint64_t b) noexcept {
-    __extension__ using Wide = unsigned __int128;
     const Wide product = Wide{a} * b;
     return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
   }
