@@ -2,6 +2,7 @@
 
 #include "breaker/backoff.h"
 #include "breaker/breaker_core.h"
+#include "breaker/points.h"
 
 // How a breaker goes from one state to the next.
 
@@ -61,6 +62,7 @@ void BreakerCore::open_locked(MonoTime now, const Opening& opening) {
   if (enough && !rules_.rates.load(std::memory_order_relaxed)) enough = true;
   const Nanos wait = draw_wait_locked(now, opening.wanted);
   open_until_.store(ticks(now + wait), std::memory_order_release);
+  breaker::at(breaker::Point::deadline_written);
   ++opened_;
   change_locked(Gate::open, now,
                 {.cause = opening.cause,
@@ -140,6 +142,7 @@ void BreakerCore::close_locked(MonoTime now, BreakerCause cause) {
     // A window's records trust the word to have left their generation before it begins anew.
     word.store(++generation << 8 | static_cast<std::uint64_t>(Gate::disabled),
                std::memory_order_release);
+    breaker::at(breaker::Point::generation_left);
   }
   fleet_half_.store(false, std::memory_order_release);
   adopted_epoch_ = 0;

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "breaker/backoff.h"
+#include "breaker/points.h"
 
 namespace weir {
 namespace {
@@ -136,6 +137,7 @@ std::optional<Admission> BreakerCore::admit_changing(MonoTime now, AdmitOptions 
       case Gate::open: {
         const std::int64_t left = open_until_.load(std::memory_order_acquire) - ticks(now);
         if (left > 0) return reject(RejectReason::open, Nanos(left));
+        breaker::at(breaker::Point::wait_seen_over);
         begin_probing(seen, now);
         break;
       }
@@ -164,6 +166,7 @@ void BreakerCore::begin_probing(std::uint64_t seen, MonoTime now) noexcept {
 std::optional<Admission> BreakerCore::admit_half_open(std::uint64_t seen, MonoTime now) noexcept {
   const std::int64_t left = blocked_until_.load(std::memory_order_acquire) - ticks(now);
   if (left > 0) return reject(RejectReason::probing, Nanos(left));
+  breaker::at(breaker::Point::slot_seen_free);
   std::lock_guard lock(mutex_);
   if (word.load(std::memory_order_relaxed) != seen) return std::nullopt;
   if (fleet_half_.load(std::memory_order_relaxed)) {
@@ -302,6 +305,7 @@ BreakerCore::Judged BreakerCore::count_closed(std::uint64_t seen, Vote vote, Mon
 bool BreakerCore::report_closed(const Permit& permit, Vote vote, const CallVerdict& verdict,
                                 MonoTime now, bool timely) noexcept {
   if (word.load(std::memory_order_acquire) != permit.word_) return false;
+  breaker::at(breaker::Point::word_checked);
   Opening opening;
   const Judged judged = count_closed(permit.word_, vote, now, opening);
   if (judged == Judged::late) return false;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "breaker/points.h"
+
 namespace weir::breaker {
 namespace {
 
@@ -44,6 +46,8 @@ bool CallRing::replace(std::atomic<std::uint32_t>& cell, std::uint64_t generatio
     if (newer) return false;
   } while (!cell.compare_exchange_weak(held, mine, std::memory_order_acq_rel,
                                        std::memory_order_relaxed));
+
+  at(Point::cell_taken);
 
   const bool same_time = (held & kFilled) != 0 && held >> kCellBits == mine >> kCellBits;
   // Two's complement does the subtraction; the bias keeps each field from borrowing.

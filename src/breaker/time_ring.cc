@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "breaker/points.h"
 #include "limit/reciprocal.h"
 
 namespace weir::breaker {
@@ -81,6 +82,7 @@ bool TimeRing::record(const std::atomic<std::uint64_t>& word, std::uint64_t mine
   // before that; if not, what is counted below is not counted at all.
   if (word.load(std::memory_order_acquire) != mine) return false;
   Bucket& bucket = buckets_[serial & mask_];
+  at(Point::bucket_chosen);
   if (!count_in(bucket.calls, serial)) return false;
   if (vote.bad()) {
     // The mark first: who counts a good call after these must look.
