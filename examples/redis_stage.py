@@ -88,13 +88,13 @@ class Stage:
                               capture_output=True, text=True)
         return done.stdout.strip()
 
-    def weir(self, url, policy=POLICY):
-        """A server on that store, to be asked: the port of its HTTP door."""
+    def weir(self, url, policy=POLICY, admin=None):
+        """A server on that store, to be asked: the port of its HTTP door. `admin`: the port of its other."""
         with open(os.path.join(self.folder, "weir.yaml"), "w") as file:
             file.write(policy.format(url=url))
         port = free_port()
         self.start([weir_program(), "serve", "weir.yaml", "--http", f"127.0.0.1:{port}",
-                    "--grpc", "off", "--admin", "off"])
+                    "--grpc", "off", "--admin", f"127.0.0.1:{admin}" if admin else "off"])
         self.wait("weir", lambda: call(port, "GET", "/healthcheck") is not None)
         return port
 

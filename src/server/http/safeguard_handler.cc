@@ -197,6 +197,9 @@ void SafeguardHandler::report(const Request& request, Breaker& breaker, Exchange
   text_ = R"({"state":")";
   text_ += to_string(breaker.state());
   text_ += '"';
+  if (const FleetTie tie = breaker.tie(); tie != FleetTie::none)
+    text_ += tie == FleetTie::follows ? R"(,"shared":{"store":"answers"})"
+                                      : R"(,"shared":{"store":"away"})";
   // A Retry-After is the dependency's, and not the caller's to correct.
   if (body_.retry_after && *body_.retry_after > most) {
     text_ += ",\"retry_after_cut_to_ms\":";
