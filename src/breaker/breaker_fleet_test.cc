@@ -117,24 +117,22 @@ BreakerConfig with_a_ramp() {
 }
 
 // By the dependency's own word, so that nobody has voted; then its probes succeed.
-void open_and_recover(Rig& rig) {
+void open_and_recover(Rig& rig, std::size_t prober) {
   for (const auto& worker : rig.workers) worker->calls(10, Outcome::ok);
   rig.pass(250ms);
   rig.pass(150ms);
   rig[1].call(CallVerdict::open_for(1s));
   rig.look();
   rig.pass(1s);
-  EXPECT_TRUE(rig[1].call(Outcome::ok));
-  EXPECT_TRUE(rig[1].call(Outcome::ok));
-  EXPECT_EQ(rig[1].state(), BreakerState::recovering);
+  EXPECT_TRUE(rig[prober].call(Outcome::ok));
+  EXPECT_TRUE(rig[prober].call(Outcome::ok));
+  EXPECT_EQ(rig[prober].state(), BreakerState::recovering);
 }
 
 TEST(FleetBreaker, OneBadWorkerDoesNotReopenAFleetThatRecovers) {
   Rig rig(20, with_a_ramp());
-  open_and_recover(rig);
-  // It sees that first, and fails before anybody else has said a word.
-  rig[0].look();
-  ASSERT_EQ(rig[0].state(), BreakerState::recovering);
+  // It is the one whose probes succeed, and fails before anybody else has said a word.
+  open_and_recover(rig, 0);
   for (int i = 0; i < 60 && rig[0].state() == BreakerState::recovering; ++i)
     rig[0].call(Outcome::failure);
   ASSERT_EQ(rig[0].state(), BreakerState::open);
@@ -150,7 +148,7 @@ TEST(FleetBreaker, OneBadWorkerDoesNotReopenAFleetThatRecovers) {
 
 TEST(FleetBreaker, AFleetThatFailsWhileItRecoversOpensAgainForAll) {
   Rig rig(20, with_a_ramp());
-  open_and_recover(rig);
+  open_and_recover(rig, 1);
   rig.look();
   // Far fewer calls than the minimum: the ramp holds them back.
   for (std::size_t w = 0; w < 6; ++w)
@@ -201,6 +199,21 @@ TEST(FleetBreaker, WhatTheDependencyAskedForNeedsNobodyElse) {
   rig.look();
   EXPECT_EQ(rig[19].state(), BreakerState::open);
   EXPECT_GE(rig[19].breaker.snapshot().until_probe, Nanos(6900ms));
+}
+
+TEST(FleetBreaker, AWorkerThatJoinsGoesWithTheFleetAtOnce) {
+  Rig rig(1);
+  rig[0].calls(3, Outcome::failure);
+  testing::FleetBreakerRig::Worker late(rig, BreakerRig::config(), 99);
+  late.look();
+  EXPECT_EQ(late.state(), BreakerState::open);
+  EXPECT_FALSE(late.call(Outcome::ok));
+  rig.pass(1s);
+  const auto probe = rig[0].admit();
+  ASSERT_TRUE(probe);
+  late.look();
+  EXPECT_EQ(late.state(), BreakerState::half_open);
+  EXPECT_FALSE(late.call(Outcome::ok)) << "the slot is another's";
 }
 
 TEST(FleetBreaker, TheProbesAreThoseOfTheWholeFleet) {

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <span>
 #include <string>
 #include <string_view>
@@ -7,6 +8,7 @@
 
 #include "testing/allocations.h"
 #include "testing/manual_clock.h"
+#include "weir/breaker.h"
 #include "weir/concurrency.h"
 #include "weir/guard.h"
 
@@ -135,6 +137,39 @@ TEST(GuardAllocation, CopyingADecisionOfFourRulesAllocatesNothing) {
   Decision moved = std::move(copy);
   EXPECT_EQ(allocations() - before, 0U);
   EXPECT_EQ(moved.rules()[3].limit, 1000U);
+}
+
+TEST(BreakerAllocation, ACallAllocatesNothingInAnyState) {
+  testing::ManualClock clock;
+  BreakerConfig config;
+  config.jitter_percent = 0;
+  config.slow_percent = 80;
+  config.slow_call = std::chrono::seconds(2);
+  Breaker breaker = Breaker::make("payments", config, {.clock = &clock, .seed = 1}).value();
+  const auto calls = [&](Outcome outcome) {
+    const std::uint64_t before = allocations();
+    int gone = 0;
+    for (int i = 0; i < 100; ++i) {
+      Admission admission = breaker.admit();
+      if (!admission) continue;
+      ++gone;
+      admission.permit().report(outcome);
+    }
+    EXPECT_EQ(allocations() - before, 0U) << to_string(breaker.state());
+    return gone;
+  };
+  EXPECT_EQ(calls(Outcome::ok), 100);
+  breaker.trip();
+  EXPECT_EQ(calls(Outcome::ok), 0);
+  clock.advance(config.open_wait);
+  breaker.poll();
+  ASSERT_EQ(breaker.state(), BreakerState::half_open);
+  EXPECT_EQ(calls(Outcome::cancelled), 100) << "each gives its slot back";
+  for (int i = 0; i < 3; ++i) breaker.admit().permit().ok();
+  ASSERT_EQ(breaker.state(), BreakerState::recovering);
+  const int gone = calls(Outcome::ok);
+  EXPECT_GT(gone, 0);
+  EXPECT_LT(gone, 100);
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ TEST(CircuitScript, AVoteThatSaysTheSameIsNotWrittenAgain) {
 
 TEST(CircuitScript, WhatWasSeenAWhileAgoOpensOnlyWithOthers) {
   const auto still_bad = [](CircuitRig& rig, std::uint64_t who) {
-    return rig.run({.kind = Kind::vote,
+    return rig.run({.kind = CircuitKind::vote,
                     .who = who,
                     .epoch = rig.read().record.epoch,
                     .flag = Flag::still_bad,
@@ -86,8 +86,8 @@ TEST(CircuitScript, WhatWasSeenAWhileAgoOpensOnlyWithOthers) {
   rig.redis.advance(5s);
   const CircuitReply alone = still_bad(rig, 1);
   ASSERT_EQ(alone.record.votes.size(), 1U) << "the other's has lapsed";
-  EXPECT_EQ(alone.record.state, State::closed);
-  EXPECT_EQ(rig.vote(2, true).record.state, State::open) << "the two of two that report";
+  EXPECT_EQ(alone.record.state, CircuitState::closed);
+  EXPECT_EQ(rig.vote(2, true).record.state, CircuitState::open) << "the two of two that report";
 }
 
 TEST(CircuitScript, SaysWhenAnOperatorSetItAutomatic) {
@@ -214,22 +214,22 @@ TEST(CircuitScript, AVerdictOfALostRecordSaysNothingInTheNext) {
   rig.redis.advance(1s);
   const CircuitReply early = rig.probe(1);
   rig.redis.execute({"DEL", CircuitRig::kKey});
-  rig.run({.kind = Kind::trip, .who = 2});
+  rig.run({.kind = CircuitKind::trip, .who = 2});
   rig.redis.advance(1s);
   const CircuitReply next = rig.probe(1);
-  ASSERT_EQ(next.outcome, Outcome::probe_may_go);
+  ASSERT_EQ(next.outcome, CircuitOutcome::probe_may_go);
   ASSERT_EQ(next.record.round, early.record.round) << "rounds begin anew with a record";
   EXPECT_NE(next.probe, early.probe);
   const std::string before = rig.bytes();
   // Even where the number were the same.
-  EXPECT_EQ(rig.run({.kind = Kind::settle,
+  EXPECT_EQ(rig.run({.kind = CircuitKind::settle,
                      .who = 1,
                      .epoch = early.record.epoch,
                      .round = early.record.round,
                      .flag = Flag::ok,
                      .probe = next.probe})
                 .outcome,
-            Outcome::stale);
+            CircuitOutcome::stale);
   EXPECT_EQ(rig.bytes(), before);
   EXPECT_EQ(rig.settle(1, next, Flag::ok).record.ok, 1U);
 }
@@ -243,18 +243,18 @@ TEST(CircuitScript, WhatAFailoverLostIsNotNamedAgain) {
   rig.redis.advance(10ms);
   rig.redis.restart_with(open);
   const CircuitReply again = rig.probe(1);
-  ASSERT_EQ(again.outcome, Outcome::probe_may_go);
+  ASSERT_EQ(again.outcome, CircuitOutcome::probe_may_go);
   EXPECT_NE(again.record.epoch, lost.record.epoch);
   EXPECT_NE(again.probe, lost.probe);
-  EXPECT_EQ(rig.settle(1, lost, Flag::ok).outcome, Outcome::stale);
+  EXPECT_EQ(rig.settle(1, lost, Flag::ok).outcome, CircuitOutcome::stale);
   // And within one round.
   rig.settle(1, again, Flag::neither);
   const testing::LuaRedis::Keys half_open = rig.redis.keys();
   const CircuitReply forgotten = rig.probe(1);
   rig.redis.advance(10ms);
   rig.redis.restart_with(half_open);
-  ASSERT_EQ(rig.probe(1).outcome, Outcome::probe_may_go);
-  EXPECT_EQ(rig.settle(1, forgotten, Flag::ok).outcome, Outcome::stale);
+  ASSERT_EQ(rig.probe(1).outcome, CircuitOutcome::probe_may_go);
+  EXPECT_EQ(rig.settle(1, forgotten, Flag::ok).outcome, CircuitOutcome::stale);
 }
 
 TEST(CircuitScript, NeitherFreesTheSlotWithoutAVote) {
