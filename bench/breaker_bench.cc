@@ -3,6 +3,9 @@
 //
 //   breaker_bench [--quick]
 //
+// A breaker that a fleet shares has its rows beside the local one's: its carrier, which hands what
+// it says to a store, is one that counts what it is handed.
+//
 // Every figure is the least of several rounds in which all take turns, in nanoseconds of processor
 // time an operation and thread.
 
@@ -16,12 +19,16 @@
 #include <cstring>
 #include <ctime>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "breaker/breaker_core.h"
+#include "breaker/fleet_carrier.h"
 #include "weir/breaker.h"
 #include "weir/concurrency.h"
 
@@ -109,6 +116,28 @@ BreakerConfig measured() {
   return config;
 }
 
+// The way to a store that answers; counts how often a breaker has something to say.
+class CountingCarrier final : public weir::breaker::FleetCarrier {
+ public:
+  void poke() noexcept override { pokes.fetch_add(1, std::memory_order_relaxed); }
+  bool answers() const noexcept override { return true; }
+  bool may_wait() const noexcept override { return true; }
+  weir::Nanos patience() const noexcept override { return 10ms; }
+
+  std::atomic<std::uint64_t> pokes{0};
+};
+
+CountingCarrier& carrier() {
+  static CountingCarrier instance;
+  return instance;
+}
+
+Breaker of_a_fleet(BreakerConfig config) {
+  Breaker breaker = make(config);
+  weir::BreakerCore::of(breaker)->share(&carrier(), 1);
+  return breaker;
+}
+
 constexpr MonoTime kNow{std::chrono::hours(1)};
 
 std::function<void(std::uint64_t)> admit_and_record(Breaker breaker, Outcome outcome, bool clock) {
@@ -170,6 +199,17 @@ std::vector<Contestant> contestants() {
                  admit_and_record(make(last_calls()), Outcome::ok, true), 2});
   all.push_back({"closed: 2 threads on one breaker, last 10 s", 0,
                  admit_and_record(make({}), Outcome::ok, false), 2});
+  all.push_back({"closed, shared by a fleet: admit", 3,
+                 [breaker = of_a_fleet(last_calls())](std::uint64_t rounds) mutable {
+                   for (std::uint64_t i = 0; i < rounds; ++i) {
+                     auto admission = breaker.admit();
+                     keep(admission);
+                   }
+                 }});
+  all.push_back({"closed, shared: admit and record ok, last 100 calls", 15,
+                 admit_and_record(of_a_fleet(last_calls()), Outcome::ok, true)});
+  all.push_back({"closed, shared: 2 threads on one breaker", 0,
+                 admit_and_record(of_a_fleet(last_calls()), Outcome::ok, true), 2});
   Breaker open = make(last_calls());
   open.trip(300s);
   all.push_back({"open: reject, time passed in", 5, [open](std::uint64_t rounds) mutable {
@@ -179,6 +219,15 @@ std::vector<Contestant> contestants() {
                      keep(admission);
                    }
                  }});
+  all.push_back({"open: the same, 2 threads", 0,
+                 [open](std::uint64_t rounds) mutable {
+                   const MonoTime now = weir::Clock::real().mono();
+                   for (std::uint64_t i = 0; i < rounds; ++i) {
+                     auto admission = open.admit(now);
+                     keep(admission);
+                   }
+                 },
+                 2});
   all.push_back({"open: reject, reading the clock", 0, [open](std::uint64_t rounds) mutable {
                    for (std::uint64_t i = 0; i < rounds; ++i) {
                      auto admission = open.admit();
@@ -202,6 +251,45 @@ std::vector<Contestant> contestants() {
                      keep(slot);
                    }
                  }});
+  all.push_back({"concurrency: 2 threads on one limit", 0,
+                 [limit = weir::Concurrency::make("upstream", {.limit = 100}).value()](
+                     std::uint64_t rounds) mutable {
+                   for (std::uint64_t i = 0; i < rounds; ++i) {
+                     auto slot = limit.try_acquire();
+                     keep(slot);
+                   }
+                 },
+                 2});
+  all.push_back({"concurrency: of one key of many, acquire and release", 0,
+                 [limit = std::make_shared<weir::KeyedConcurrency>(
+                      weir::KeyedConcurrency::make("upstream", {.limit = 100}).value())](
+                     std::uint64_t rounds) mutable {
+                   for (std::uint64_t i = 0; i < rounds; ++i) {
+                     auto slot = limit->try_acquire("tenant-7");
+                     keep(slot);
+                   }
+                 }});
+  // What a holder outside this process is given: with an id and an end of its own.
+  all.push_back({"lease by an id: acquire and release", 0,
+                 [limit = weir::Concurrency::make("upstream", {.limit = 100}).value()](
+                     std::uint64_t rounds) mutable {
+                   constexpr std::string_view kId = "holder-0123456789abcdef";
+                   for (std::uint64_t i = 0; i < rounds; ++i) {
+                     auto lease = limit.lease({.id = kId});
+                     keep(lease);
+                     if (!limit.release(kId)) std::abort();
+                   }
+                 }});
+  all.push_back({"lease by an id: renew", 0,
+                 [limit = weir::Concurrency::make("upstream", {.limit = 100}).value()](
+                     std::uint64_t rounds) mutable {
+                   constexpr std::string_view kId = "holder-0123456789abcdef";
+                   (void)limit.lease({.id = kId});
+                   for (std::uint64_t i = 0; i < rounds; ++i) {
+                     auto lease = limit.renew(kId);
+                     keep(lease);
+                   }
+                 }});
   return all;
 }
 
@@ -223,5 +311,7 @@ int main(int argc, char** argv) {
       std::printf("%8s", "");
     std::printf(" %12llu\n", static_cast<unsigned long long>(contestant.allocated));
   }
+  std::printf("words for the store from the shared breakers, in all their calls: %llu\n",
+              static_cast<unsigned long long>(carrier().pokes.load()));
   return 0;
 }

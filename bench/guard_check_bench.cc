@@ -1,6 +1,7 @@
 // A whole Guard::check on the embedded store (the route found, its values encoded and digested, one
-// gcra rule decided, the decision put together), beside the bare compare-and-swap of one shared
-// counter and the clock reading that each check includes.
+// gcra rule decided, the decision put together), beside the clock reading that each check includes
+// and what no shared counter can do without: the key digested, and one word of the line that it
+// names swapped, of as many lines as the store has.
 //
 //   guard_check_bench [--json] [--quick]
 //
@@ -25,6 +26,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/counter_hasher.h"
+#include "base/wide.h"
+#include "store/memory/region.h"
 #include "weir/weir.h"
 
 namespace {
@@ -149,6 +153,8 @@ int main(int argc, char** argv) {
   std::vector<Row> rows{
       {"bare compare-and-swap", 1}, {"bare compare-and-swap", 2}, {"clock reading", 1}};
   for (const std::string& kind : kinds) {
+    rows.push_back({"digest and swap, " + kind, 1});
+    rows.push_back({"digest and swap, " + kind, 2});
     rows.push_back({"Guard::check " + kind, 1});
     rows.push_back({"Guard::check " + kind, 2});
   }
@@ -157,6 +163,29 @@ int main(int argc, char** argv) {
     for (std::size_t i = 0; i < calls; ++i) {
       std::uint64_t seen = counter.load(std::memory_order_relaxed);
       while (!counter.compare_exchange_weak(seen, seen + 1, std::memory_order_acq_rel)) {
+      }
+    }
+  };
+  struct alignas(64) Line {
+    std::uint64_t word;
+  };
+  constexpr std::size_t kLines = kKeys * 2 * 5 / 9;
+  const weir::store::Region region = [] {
+    auto mapped = weir::store::Region::map(kLines * sizeof(Line)).value();
+    mapped.prefer_huge_pages_from(0);  // as the store's own
+    return mapped;
+  }();
+  Line* const lines = static_cast<Line*>(region.data());
+  const weir::CounterHasher hasher = weir::CounterHasher::of_process();
+  const auto swap_named = [&](const std::string& stream) {
+    for (std::size_t i = 0; i < calls; ++i) {
+      const weir::KeyDigest digest =
+          hasher(std::string_view(stream).substr(i * kKeyBytes, kKeyBytes));
+      const auto place =
+          static_cast<std::size_t>((static_cast<weir::Wide>(digest.hi) * kLines) >> 64);
+      std::atomic_ref word(lines[place].word);
+      std::uint64_t seen = word.load(std::memory_order_relaxed);
+      while (!word.compare_exchange_weak(seen, seen + 1, std::memory_order_acq_rel)) {
       }
     }
   };
@@ -177,6 +206,8 @@ int main(int argc, char** argv) {
     take(2, swap_all);
     take(1, read_clock);
     for (std::size_t k = 0; k < kinds.size(); ++k) {
+      take(1, [&](int) { swap_named(streams[k * 2]); });
+      take(2, [&](int t) { swap_named(streams[k * 2 + static_cast<std::size_t>(t)]); });
       take(1, [&](int) { check_all(streams[k * 2]); });
       take(2, [&](int t) { check_all(streams[k * 2 + static_cast<std::size_t>(t)]); });
     }
