@@ -149,7 +149,8 @@ class Guard::Impl {
                          std::span<const store::Finding> findings) noexcept;
   // Tells the store of requests that were admitted without it.
   void tell_marks();
-  void give_back(const guard::HeldReservation& held, std::uint64_t units);
+  void give_back(const std::string& id, const guard::HeldReservation& held, std::uint64_t units,
+                 std::function<void(guard::ReservationBook::GivenBack)> done);
   void take_more(const guard::HeldReservation& held, std::uint64_t units,
                  std::function<void(std::uint64_t taken)> done);
   // Carries out what nobody waits for; `done` is told once, in any thread, false where it was not.

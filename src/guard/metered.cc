@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <memory>
 #include <string>
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include "guard/impl.h"
+#include "policy/key.h"
 
 namespace weir {
 
@@ -37,8 +39,11 @@ void Guard::Impl::resume_usage() {
   if (!usage_) return;
   resume_overspend();
   usage_->reservations().start(
-      {.give_back = [this](const guard::HeldReservation& held,
-                           std::uint64_t units) { give_back(held, units); },
+      {.give_back =
+           [this](const std::string& id, const guard::HeldReservation& held, std::uint64_t units,
+                  std::function<void(guard::ReservationBook::GivenBack)> done) {
+             give_back(id, held, units, std::move(done));
+           },
        .take =
            [this](const guard::HeldReservation& held, std::uint64_t units,
                   std::function<void(std::uint64_t)> done) {
@@ -301,13 +306,6 @@ std::vector<store::Counter> counters_of(const guard::HeldReservation& held,
 
 }  // namespace
 
-void Guard::Impl::give_back(const guard::HeldReservation& held, std::uint64_t units) {
-  PolicyRef policy = current_.read();
-  auto counters = counters_of(held, *policy, store::Op::refund, units);
-  carry_out_later(std::move(counters), std::move(policy),
-                  [](bool, std::span<const store::Finding>) {});
-}
-
 void Guard::Impl::take_more(const guard::HeldReservation& held, std::uint64_t units,
                             std::function<void(std::uint64_t)> done) {
   PolicyRef policy = current_.read();
@@ -335,7 +333,7 @@ namespace {
 // Owns what it asks about, until it was answered.
 class Errand final : public guard::SharedAsk {
  public:
-  using Done = std::function<void(bool, std::span<const store::Finding>)>;
+  using Done = std::function<void(const ladder::LadderVerdict&, std::span<const store::Finding>)>;
 
   Errand(std::vector<store::Counter> what, Guard::Impl::PolicyRef policy, Done done)
       : counters_(std::move(what)), policy_(std::move(policy)), done_(std::move(done)) {
@@ -349,7 +347,7 @@ class Errand final : public guard::SharedAsk {
   std::span<const store::Counter> counters() const noexcept { return counters_; }
   void decided(const ladder::LadderVerdict& verdict, Instant) noexcept override {
     const std::unique_ptr<Errand> self(this);
-    done_(verdict.rung == Rung::store, findings());
+    done_(verdict, findings());
   }
 
  private:
@@ -378,7 +376,72 @@ void Guard::Impl::carry_out_later(std::vector<store::Counter> counters, PolicyRe
     done(false, {});
     return;
   }
-  auto errand = std::make_unique<Errand>(std::move(counters), std::move(policy), std::move(done));
+  auto errand =
+      std::make_unique<Errand>(std::move(counters), std::move(policy),
+                               [done = std::move(done)](const ladder::LadderVerdict& verdict,
+                                                        std::span<const store::Finding> findings) {
+                                 done(verdict.rung == Rung::store, findings);
+                               });
+  errand->answer_by = clock_->mono() + shared->deadline();
+  shared->decide(*errand.release());
+}
+
+namespace {
+
+// Of no rule, as the marks of an idempotency key.
+constexpr std::uint64_t kReturnMark = 0x77'65'69'72'2d'72'65'74;
+
+// One unit that comes back after so long: while it is out, the reservation has been given back.
+const limit::Numbers& return_mark_numbers() {
+  static const limit::Numbers numbers =
+      limit::Numbers::make({.algorithm = Algorithm::gcra,
+                            .limit = 1,
+                            .period = {.length = guard::ReservationBook::kReturnMemory},
+                            .burst = std::nullopt})
+          .value();
+  return numbers;
+}
+
+}  // namespace
+
+// With the refunds goes a mark of the reservation, all or nothing: whoever asks again because no
+// answer came gives nothing back twice.
+void Guard::Impl::give_back(const std::string& id, const guard::HeldReservation& held,
+                            std::uint64_t units,
+                            std::function<void(guard::ReservationBook::GivenBack)> done) {
+  using GivenBack = guard::ReservationBook::GivenBack;
+  PolicyRef policy = current_.read();
+  auto counters = counters_of(held, *policy, store::Op::refund, units);
+  const std::shared_ptr<guard::SharedStore> shared = shared_later_.lock();
+  if (counters.empty() || store_ || !shared) {
+    // A store of one process is asked once: it does not remember, and seldom fails.
+    carry_out_later(std::move(counters), std::move(policy),
+                    [&done](bool, std::span<const store::Finding>) { done(GivenBack::yes); });
+    return;
+  }
+  std::array<char, policy::KeyWriter::kMaxKeyBytes> room;
+  policy::KeyWriter key(room.data(), kReturnMark);
+  key.value(id, digester_);
+  counters.push_back({.numbers = &return_mark_numbers(),
+                      .rule = {},
+                      .identity = kReturnMark,
+                      .digest = hasher_(key.view()),
+                      .key = key.view(),
+                      .cost = 1,
+                      .op = store::Op::take,
+                      .shadow = false,
+                      .generation = static_cast<std::uint32_t>(policy->generation())});
+  auto errand =
+      std::make_unique<Errand>(std::move(counters), std::move(policy),
+                               [done = std::move(done)](const ladder::LadderVerdict& verdict,
+                                                        std::span<const store::Finding>) {
+                                 if (verdict.rung == Rung::store)
+                                   done(GivenBack::yes);
+                                 else
+                                   done(verdict.was_sent ? GivenBack::unknown : GivenBack::no);
+                               });
+  errand->request.marks = 1;
+  errand->stands = true;
   errand->answer_by = clock_->mono() + shared->deadline();
   shared->decide(*errand.release());
 }

@@ -280,6 +280,38 @@ TEST_F(MeteredGuard, KnowsAKeyOfThoseWhoDoNotWait) {
   EXPECT_EQ(left(*guard, "acme"), 8u);
 }
 
+// What was settled in an outage was kept from the limit until its window ended.
+TEST_F(MeteredGuard, GivesBackOnceTheStoreIsBackWhatWasSettledWhileItHung) {
+  auto guard = open();
+  Reservations reservations(*guard);
+  std::vector<std::string> ids;
+  constexpr int kAccounts = 24;  // more than open a breaker
+  const auto account = [](int i) { return "a" + std::to_string(i); };
+  for (int i = 0; i < kAccounts; ++i) {
+    const std::string name = account(i);
+    ids.push_back(reservations.reserve("export", {{"account", name}}, 8, kFull).id);
+    ASSERT_EQ(ids.back().size(), 32u);
+  }
+  redis_.pause();
+  // The first are put to the store, which does not answer; the others find its breaker open.
+  for (const std::string& id : ids) ASSERT_TRUE(reservations.settle(id, 3));
+  // Who asks after them was not answered by its time either.
+  ASSERT_TRUE(eventually([&] {
+    return guard->check("export", {{"account", "nobody"}}, {.cost = 0}).rung != Rung::store;
+  }));
+  std::string text;
+  guard->impl().metrics().write(text);
+  EXPECT_NE(text.find("\nweir_reservation_returns " + std::to_string(kAccounts) + "\n"), text.npos);
+  redis_.resume();
+  for (int i = 0; i < kAccounts; ++i) {
+    const std::string name = account(i);
+    EXPECT_TRUE(eventually([&] { return left(*guard, name) == 7; })) << name;
+  }
+  ASSERT_TRUE(eventually([&] { return guard->impl().usage()->reservations().returns() == 0; }));
+  EXPECT_EQ(guard->impl().usage()->reservations().returns_lost(), 0u);
+  for (int i = 0; i < kAccounts; ++i) EXPECT_EQ(left(*guard, account(i)), 7u) << "once";
+}
+
 TEST_F(MeteredGuard, RefusesToReserveWhereNothingIsMetered) {
   auto guard =
       open(0,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <utility>
 
 #include "base/key_digest.h"
@@ -16,6 +17,8 @@ constexpr Nanos kLookEvery = std::chrono::seconds(1);
 constexpr Nanos kMemory = std::chrono::hours(24);
 // Of ended ones; the journal's notes know them longer.
 constexpr std::size_t kMostEnded = 65'536;
+// Given back at once, to a store that took the last one; before that, one.
+constexpr std::size_t kReturnsAtOnce = 512;
 
 std::string words(std::uint64_t units) {
   return std::to_string(units) + (units == 1 ? " unit" : " units");
@@ -76,8 +79,10 @@ void ReservationBook::run() {
     lock.unlock();
     end_expired();
     if (limits_.now_and_then) limits_.now_and_then();
+    give_back_again();
     lock.lock();
-    changed_.wait_for(lock, kLookEvery, [&] { return stopping_; });
+    changed_.wait_for(lock, kLookEvery, [&] { return stopping_ || more_returns_; });
+    more_returns_ = false;
   }
 }
 
@@ -123,8 +128,9 @@ void ReservationBook::open(const std::string& id, HeldReservation held) {
   entries_.emplace(id, Entry{.held = std::move(held)});
 }
 
-void ReservationBook::give_back(const HeldReservation& held) const {
-  if (limits_.give_back && !held.charges.empty()) limits_.give_back(held, held.reserved);
+void ReservationBook::give_back(const HeldReservation& held) {
+  if (limits_.give_back && !held.charges.empty())
+    give_back(Return{.id = new_id(), .held = held, .units = held.reserved, .sent = {}});
 }
 
 // What an earlier process reserved is not known before its journal was read.
@@ -276,7 +282,8 @@ void ReservationBook::settled(const std::string& id, const HeldReservation& held
                "reservation: it cannot be recorded now, and stands: " + durable.error().message});
     return;
   }
-  if (held.units < charged && !held.charges.empty()) limits_.give_back(held, charged - held.units);
+  if (held.units < charged && !held.charges.empty())
+    give_back(Return{.id = id, .held = held, .units = charged - held.units, .sent = {}});
   done(settlement_of(held, false));
 }
 
@@ -293,6 +300,62 @@ void ReservationBook::report(HeldReservation held, std::uint64_t units,
       done(journal_->follow(events_of(held.events, units, overspent, ignored)));
     });
   });
+}
+
+void ReservationBook::give_back(Return what) {
+  {
+    std::lock_guard lock(mutex_);
+    ++returning_;
+  }
+  const MonoTime now = clock_.mono();
+  const auto back = std::make_shared<Return>(std::move(what));
+  limits_.give_back(back->id, back->held, back->units, [this, back, now](GivenBack how) {
+    bool go_on = false;
+    {
+      std::lock_guard lock(mutex_);
+      --returning_;
+      store_takes_ = how == GivenBack::yes;
+      if (how == GivenBack::unknown && !back->sent) back->sent = now;
+      if (how != GivenBack::yes) {
+        if (returns_.size() < kMostReturns)
+          returns_.push_back(std::move(*back));
+        else
+          ++returns_lost_;
+      }
+      go_on = store_takes_ && returning_ == 0 && !returns_.empty();
+      more_returns_ = more_returns_ || go_on;
+    }
+    if (go_on) changed_.notify_all();
+  });
+}
+
+void ReservationBook::give_back_again() {
+  std::vector<Return> batch;
+  {
+    std::lock_guard lock(mutex_);
+    const MonoTime now = clock_.mono();
+    // A fifth less than the store remembers, so that its clock and ours may differ.
+    returns_lost_ += std::erase_if(returns_, [now](const Return& each) {
+      return each.sent && now - *each.sent > kReturnMemory * 4 / 5;
+    });
+    if (returning_ > 0) return;
+    std::size_t most = store_takes_ ? kReturnsAtOnce : 1;
+    while (most-- > 0 && !returns_.empty()) {
+      batch.push_back(std::move(returns_.front()));
+      returns_.pop_front();
+    }
+  }
+  for (Return& each : batch) give_back(std::move(each));
+}
+
+std::size_t ReservationBook::returns() const {
+  std::lock_guard lock(mutex_);
+  return returns_.size() + returning_;
+}
+
+std::uint64_t ReservationBook::returns_lost() const {
+  std::lock_guard lock(mutex_);
+  return returns_lost_;
 }
 
 Result<Nanos> ReservationBook::heartbeat(std::string_view id, std::uint64_t so_far) {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -22,16 +24,31 @@ namespace weir::guard {
 //
 // Guarantees:  a reservation ends once: its events and the mark that it ended are one transaction
 //              of the journal. What expired is settled within two seconds, or as soon as the disk
-//              takes it. However often settling is tried, its limits are charged once.
-// Bounds:      kMaxReservations that stand; those that ended are known for a day, to answer who
-//              asks again.
+//              takes it. However often settling is tried, its limits are charged once. What is to
+//              go back to the limits is asked of the store until it says that it did: while the
+//              store is away it waits. It is given up where nobody can tell any more whether the
+//              store did it: the limit then has less until its window ends.
+// Bounds:      kMaxReservations that stand; kMostReturns that wait for the store; those that ended
+//              are known for a day, to answer who asks again.
 // Threads:     any. A thread of its own ends what expired.
 class ReservationBook {
  public:
+  // What became of units that were to be given back.
+  enum class GivenBack : std::uint8_t {
+    yes,
+    no,       // nothing was done
+    unknown,  // it was put to the store, and no answer came
+  };
+  // A store knows for so long which reservations it has given back to: asked again within it, it
+  // does nothing twice.
+  static constexpr Nanos kReturnMemory{std::chrono::minutes(5)};
+
   // How the limits of a reservation are reached. Calls are answered once, in any thread.
   struct Limits {
-    // Gives back so many units of every charge.
-    std::function<void(const HeldReservation&, std::uint64_t units)> give_back;
+    // Gives back so many units of every charge, once for each id.
+    std::function<void(const std::string& id, const HeldReservation&, std::uint64_t units,
+                       std::function<void(GivenBack)>)>
+        give_back;
     // Takes as much of `units` as there is; says how many units the metered limits had room for.
     std::function<void(const HeldReservation&, std::uint64_t units,
                        std::function<void(std::uint64_t taken)>)>
@@ -63,7 +80,7 @@ class ReservationBook {
   // It is in the journal.
   void open(const std::string& id, HeldReservation held);
   // What its limits were charged goes back: it never came to be.
-  void give_back(const HeldReservation& held) const;
+  void give_back(const HeldReservation& held);
 
   void settle(std::string_view id, std::uint64_t units,
               std::function<void(Result<Settlement>)> done);
@@ -76,6 +93,10 @@ class ReservationBook {
 
   // That stand.
   std::size_t size() const;
+  // Settled ones, whose rest is not given back yet; and those that it was given up of.
+  static constexpr std::size_t kMostReturns = 16'384;
+  std::size_t returns() const;
+  std::uint64_t returns_lost() const;
 
  private:
   struct Entry {
@@ -88,9 +109,17 @@ class ReservationBook {
     std::uint64_t taken = 0;
   };
   using Done = std::function<void(Result<Settlement>)>;
+  struct Return {
+    std::string id;
+    HeldReservation held;
+    std::uint64_t units = 0;
+    std::optional<MonoTime> sent;  // first, without an answer
+  };
 
   void run();
   void end_expired();
+  void give_back(Return what);
+  void give_back_again();
   void begin_settling(const std::string& id, std::uint64_t units, bool expired, Done done);
   // Why an id is not known here.
   Error not_known() const;
@@ -109,6 +138,11 @@ class ReservationBook {
   std::condition_variable changed_;
   std::unordered_map<std::string, Entry> entries_;
   std::size_t open_ = 0;
+  std::deque<Return> returns_;
+  std::size_t returning_ = 0;  // that are being given back this moment
+  std::uint64_t returns_lost_ = 0;
+  bool store_takes_ = true;    // what was given back last
+  bool more_returns_ = false;  // and there is more, which need not wait
   bool stopping_ = false;
   std::thread thread_;
 };

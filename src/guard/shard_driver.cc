@@ -461,7 +461,7 @@ void ShardDriver::unanswered(Flight& flight, SharedAsk& ask, const redis::Answer
   const std::optional<SharedAsk::OwnDecision> own = ask.decided_by_itself();
   LadderVerdict verdict = own ? own->verdict : ladder_.without(ask.request, now, ask.findings());
   verdict.was_sent = answer.error != &redis::row_of(redis::LocalFault::not_connected);
-  if (answer.reply_may_follow) {
+  if (answer.reply_may_follow && !ask.stands) {
     note_decided(flight, ask, own ? *own : SharedAsk::OwnDecision{verdict, ask.findings()});
   }
   ask.decided(verdict, now.store);

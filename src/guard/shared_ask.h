@@ -52,6 +52,8 @@ class SharedAsk {
   // Whose it was last, and whether it was sent there ahead of its slot: what it charged lies there.
   ShardDriver* asked_of = nullptr;
   bool asking = false;
+  // What it asks is right whenever the store does it: a charge that comes late is not taken back.
+  bool stands = false;
   // One for each counter of the request.
   std::span<store::Finding> findings() noexcept {
     if (!made_) findings_.construct_first(request.counters.size());

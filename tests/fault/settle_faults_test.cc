@@ -1,0 +1,102 @@
+// What was reserved and not used goes back to the limits once, also where the store did it and
+// nobody heard.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "drill/proxy/fault_proxy.h"
+#include "fault_rig.h"
+#include "guard/impl.h"
+#include "testing/redis_server.h"
+#include "weir/reservation.h"
+
+namespace weir::fault {
+namespace {
+
+using drill::FaultProxy;
+using drill::ProxyFaults;
+using testing::RedisServer;
+
+class SettlingThroughAProxy : public ::testing::Test {
+ protected:
+  SettlingThroughAProxy() {
+    std::string name = std::filesystem::temp_directory_path() / "weir-settle-XXXXXX";
+    folder_ = ::mkdtemp(name.data());
+    proxy_ = FaultProxy::start({.target = "127.0.0.1:" + std::to_string(redis_.port())}).value();
+  }
+  ~SettlingThroughAProxy() override { std::filesystem::remove_all(folder_); }
+
+  Guard open() {
+    return Guard::open(
+               Policy::parse("store: {url: 'redis://127.0.0.1:" + std::to_string(proxy_->port()) +
+                             "', deadline: 100ms}\n"
+                             "journal: {folder: " +
+                             folder_ +
+                             "/journal, within: 20ms}\n"
+                             "inputs: [account]\n"
+                             "routes:\n"
+                             "  export:\n"
+                             "    limits: [{requests: 10, per: day, by: [account], "
+                             "algorithm: fixed_window, meter: true}]\n"
+                             "    protects: revenue\n"
+                             "    overspend: {cap: 4}\n")
+                   .value())
+        .value();
+  }
+  static std::uint64_t left(Guard& guard) {
+    const Decision decision = guard.peek("export", {{"account", "acme"}});
+    if (decision.rung != Rung::store) return 999;
+    return decision.rules()[0].remaining.value_or(999);
+  }
+
+  std::string folder_;
+  RedisServer redis_;
+  std::unique_ptr<FaultProxy> proxy_;
+};
+
+constexpr ReservationTerms kFull{.expire = std::chrono::hours(1), .on_expiry = OnExpiry::full};
+
+TEST_F(SettlingThroughAProxy, GivesBackOnceThoughNobodyHeardThatTheStoreDid) {
+  Guard guard = open();
+  Reservations reservations(guard);
+  ASSERT_TRUE(eventually([&] { return left(guard) == 10; }));
+  // Two, so that a second giving back of the first would find something to give.
+  const Reservation first = reservations.reserve("export", {{"account", "acme"}}, 5, kFull);
+  const Reservation second = reservations.reserve("export", {{"account", "acme"}}, 4, kFull);
+  ASSERT_EQ(first.decision.rung, Rung::store);
+  ASSERT_EQ(second.decision.rung, Rung::store);
+  proxy_->set(ProxyFaults::deaf());
+  ASSERT_TRUE(reservations.settle(first.id, 2));
+  auto& book = guard.impl().usage()->reservations();
+  ASSERT_TRUE(eventually([&] { return left(guard) == 999; })) << "nobody hears anything";
+  EXPECT_EQ(book.returns(), 1u);
+  proxy_->set(ProxyFaults{});
+  ASSERT_TRUE(eventually([&] { return book.returns() == 0; }));
+  EXPECT_EQ(book.returns_lost(), 0u);
+  ASSERT_TRUE(eventually([&] { return left(guard) != 999; }));
+  EXPECT_EQ(left(guard), 4u) << "two and four of ten are used";
+  ASSERT_TRUE(reservations.settle(second.id, 0));
+  EXPECT_TRUE(eventually([&] { return left(guard) == 8; }));
+}
+
+TEST_F(SettlingThroughAProxy, GivesBackWhatNeverReachedTheStore) {
+  Guard guard = open();
+  Reservations reservations(guard);
+  ASSERT_TRUE(eventually([&] { return left(guard) == 10; }));
+  const Reservation reserved = reservations.reserve("export", {{"account", "acme"}}, 9, kFull);
+  ASSERT_EQ(reserved.decision.rung, Rung::store);
+  proxy_->set(ProxyFaults::blackhole());
+  ASSERT_TRUE(reservations.settle(reserved.id, 2));
+  auto& book = guard.impl().usage()->reservations();
+  ASSERT_TRUE(eventually([&] { return left(guard) == 999; }));
+  EXPECT_EQ(book.returns(), 1u);
+  proxy_->set(ProxyFaults{});
+  proxy_->reset_connections();
+  EXPECT_TRUE(eventually([&] { return left(guard) == 8; }));
+  EXPECT_TRUE(eventually([&] { return book.returns() == 0; }));
+}
+
+}  // namespace
+}  // namespace weir::fault
