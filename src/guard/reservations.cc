@@ -1,5 +1,6 @@
 #include "weir/reservation.h"
 
+#include <chrono>
 #include <future>
 #include <memory>
 
@@ -44,6 +45,24 @@ void Reservations::reserve_async(std::string_view route, std::span<const Descrip
       call);
 }
 
+namespace {
+
+// Whoever waits for a disk that hangs is told so; the reservation may end all the same.
+void settle_by(guard::UsageRecorder& usage, std::string_view reservation, std::uint64_t units,
+               std::function<void(Result<Settlement>)> done) {
+  const auto told = std::make_shared<std::function<void(Result<Settlement>)>>(std::move(done));
+  const MonoTime until = std::chrono::steady_clock::now() + guard::kDiskHangs;
+  const auto place = usage.waits().begin(until, [told] {
+    (*told)(Error{ErrorCode::unavailable,
+                  "reservation: the disk does not answer; settle it again, as the same units"});
+  });
+  usage.reservations().settle(reservation, units, [told, place, &usage](Result<Settlement> result) {
+    if (usage.waits().end(place)) (*told)(std::move(result));
+  });
+}
+
+}  // namespace
+
 void Reservations::settle_async(std::string_view reservation, std::uint64_t units,
                                 std::function<void(Result<Settlement>)> done) {
   guard::UsageRecorder* const usage = guard_.impl().usage();
@@ -51,7 +70,7 @@ void Reservations::settle_async(std::string_view reservation, std::uint64_t unit
     done(no_journal());
     return;
   }
-  usage->reservations().settle(reservation, units, std::move(done));
+  settle_by(*usage, reservation, units, std::move(done));
 }
 
 Result<Settlement> Reservations::settle(std::string_view reservation, std::uint64_t units) {
@@ -64,8 +83,8 @@ Result<Settlement> Reservations::settle(std::string_view reservation, std::uint6
   }
   auto told = std::make_shared<std::promise<Result<Settlement>>>();
   auto answer = told->get_future();
-  usage->reservations().settle(reservation, units,
-                               [told](Result<Settlement> result) { told->set_value(result); });
+  settle_by(*usage, reservation, units,
+            [told](Result<Settlement> result) { told->set_value(std::move(result)); });
   return answer.get();
 }
 

@@ -14,6 +14,7 @@
 #include <future>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -25,6 +26,7 @@
 #include "ledger/ledger.h"
 #include "testing/redis_server.h"
 #include "weir/guard.h"
+#include "weir/reservation.h"
 
 namespace weir::testing {
 
@@ -301,6 +303,88 @@ TEST_F(SettlingGuard, ADiskThatHangsHoldsNoCallLongerThanItsDeadline) {
   const std::size_t found = text.find(sample);
   ASSERT_NE(found, std::string::npos);
   EXPECT_GE(std::stoi(text.substr(found + sample.size())), 1) << "it is not kept quiet";
+}
+
+// Those who do not wait in a thread of their own waited for as long as the disk hung.
+TEST_F(SettlingGuard, ADiskThatHangsHoldsNobodyWhoWaitsForAnAnswerLongerThanADeadline) {
+  Guard guard = open(policy());
+  kill_redis(guard);
+  ASSERT_TRUE(guard.check("export", {{"account", "acme"}}).allowed());
+  struct Answer {
+    Decision decision;
+    std::chrono::steady_clock::time_point at;
+  };
+  std::mutex mutex;
+  std::vector<Answer> answers;
+  const auto ask = [&](std::optional<Nanos> deadline) {
+    guard.check_async("export", {{"account", "acme"}}, {.deadline = deadline},
+                      [&](Decision decision) {
+                        std::lock_guard lock(mutex);
+                        answers.push_back({std::move(decision), std::chrono::steady_clock::now()});
+                      });
+  };
+  const auto answered = [&](std::size_t count) {
+    return eventually([&] {
+      std::lock_guard lock(mutex);
+      return answers.size() == count;
+    });
+  };
+  g_disk_hangs = true;
+  const auto begun = std::chrono::steady_clock::now();
+  ask(std::nullopt);
+  ask(milliseconds(50));
+  ask(milliseconds(60));
+  EXPECT_TRUE(answered(3));
+  g_disk_hangs = false;
+  ASSERT_EQ(answers.size(), 3u);
+  for (const Answer& answer : answers) {
+    EXPECT_EQ(answer.decision.verdict, Verdict::refused);
+    EXPECT_EQ(answer.decision.rung, Rung::journal);
+  }
+  // Each by its own time: those who asked later were in a hurry.
+  EXPECT_LT(answers[0].at - begun, milliseconds(50 + 250));
+  EXPECT_GE(answers[2].at - begun, milliseconds(1'000));
+  EXPECT_LT(answers[2].at - begun, milliseconds(3'000));
+  // What they took is given back: four of the five are left of this worker's part.
+  int allowed = 0;
+  std::uint64_t served = 1;
+  EXPECT_TRUE(eventually([&] {
+    const Decision decision = guard.check("export", {{"account", "acme"}});
+    served += decision.allowed() ? 1U : 0U;
+    allowed += decision.rung == Rung::share && decision.allowed() ? 1 : 0;
+    return decision.rung == Rung::journal && decision.allowed();
+  }));
+  EXPECT_EQ(allowed, 4);
+  // What the disk took of the three is billed and counted, and nothing else is.
+  const auto unserved = [&] {
+    std::string text;
+    guard.impl().metrics().write(text);
+    const std::string sample = "\nweir_journal_unserved_total ";
+    return static_cast<std::uint64_t>(std::stoi(text.substr(text.find(sample) + sample.size())));
+  };
+  EXPECT_TRUE(eventually([&] { return ledger_of("acme").units == served + unserved(); }))
+      << ledger_of("acme").units << " billed, " << served << " served, " << unserved();
+  EXPECT_GE(unserved(), 1u);
+  std::lock_guard lock(mutex);
+  EXPECT_EQ(answers.size(), 3u) << "each was answered once";
+}
+
+TEST_F(SettlingGuard, ADiskThatHangsHoldsNoSettlingLongerThanASecondAndItIsOnceOnTheBill) {
+  Guard guard = open(policy());
+  Reservations reservations(guard);
+  const Reservation reserved =
+      reservations.reserve("export", {{"account", "acme"}}, 8,
+                           {.expire = std::chrono::hours(1), .on_expiry = OnExpiry::full});
+  ASSERT_TRUE(reserved.decision.allowed());
+  g_disk_hangs = true;
+  const auto begun = std::chrono::steady_clock::now();
+  const auto hung = reservations.settle(reserved.id, 3);
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, milliseconds(3'000));
+  ASSERT_FALSE(hung);
+  EXPECT_EQ(hung.error().code, ErrorCode::unavailable);
+  g_disk_hangs = false;
+  EXPECT_TRUE(eventually([&] { return reservations.settle(reserved.id, 3).has_value(); }));
+  EXPECT_TRUE(eventually([&] { return ledger_of("acme").units == 3; }));
 }
 
 TEST_F(SettlingGuard, NeverSaysYesWhileTheDiskTakesNothingAndComesBackByItself) {

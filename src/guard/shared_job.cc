@@ -21,10 +21,6 @@ namespace {
 // itself.
 constexpr Nanos kStuckAfter = std::chrono::milliseconds(20);
 
-// How long a waiting caller that named no deadline waits for the disk: whatever takes longer counts
-// as hanging.
-constexpr Nanos kDiskHangs = std::chrono::seconds(1);
-
 }  // namespace
 
 // One decision on the shared store, from the asking to the answer. Owns everything that the ask
@@ -145,10 +141,11 @@ class Guard::Impl::Job : public guard::SharedAsk {
   }
   std::weak_ptr<guard::SharedStore> store() const noexcept { return impl_.shared_; }
   guard::UsageRecorder& usage() const noexcept { return *impl_.usage_; }
+  MonoTime now() const noexcept { return impl_.clock_->mono(); }
   // Until when a caller that is there waits for the disk.
   MonoTime disk_by(MonoTime now) const noexcept {
     return options_.deadline ? std::max(begun_ + *options_.deadline, now) + kStuckAfter
-                             : now + kDiskHangs;
+                             : now + guard::kDiskHangs;
   }
 
  protected:
@@ -185,21 +182,34 @@ class CallbackJob final : public Job {
 
   void decided(const ladder::LadderVerdict& verdict, Instant store_now) noexcept override {
     if (!this->must_record(verdict)) {
+      const std::unique_ptr<CallbackJob> self(this);
       tell(verdict, store_now);
       return;
     }
-    this->record(
-        verdict, store_now, this->findings(),
-        [this, verdict, store_now, store = this->store()](auto recorded, std::string reservation) {
-          tell(this->after(recorded, std::move(reservation), store, verdict, this->findings()),
-               store_now);
+    const std::shared_ptr<CallbackJob> self(this);
+    // Until the disk has it, but no longer than the caller would wait: as recorded() does.
+    guard::UsageRecorder& usage = this->usage();
+    const auto place = usage.waits().begin(
+        this->disk_by(this->now()), [self, verdict, store_now, store = this->store()] {
+          self->tell(self->not_recorded(store, verdict, self->findings()), store_now);
         });
+    this->record(verdict, store_now, this->findings(),
+                 [self, verdict, store_now, place, store = this->store(), &usage](
+                     auto recorded, std::string reservation) {
+                   if (!usage.waits().end(place)) {
+                     using What = guard::UsageRecorder::Recorded::What;
+                     if (recorded.what == What::yes) usage.unserved(reservation);
+                     return;
+                   }
+                   self->tell(self->after(recorded, std::move(reservation), store, verdict,
+                                          self->findings()),
+                              store_now);
+                 });
   }
   void answer(Decision decision) { done_(std::move(decision)); }
 
  private:
   void tell(const ladder::LadderVerdict& verdict, Instant store_now) {
-    const std::unique_ptr<CallbackJob> self(this);
     done_(this->word(verdict, store_now, this->findings()));
   }
 
@@ -381,11 +391,25 @@ void Guard::Impl::decide_local_async(PolicyRef policy, const guard::BoundRoute& 
     settle(decided, **held, route, options, std::nullopt);
     done(std::move(decided));
   };
-  if (reserves) {
-    reserve_local(plan, options, call, decision, tell);
-  } else {
+  if (!reserves) {
     tell(std::move(decision));
+    return;
   }
+  // Of its own: who leaves must not share what comes later.
+  const auto later = std::make_shared<guard::MeteredCall>(*call);
+  const auto place = usage_->waits().begin(
+      clock_->mono() + options.deadline.value_or(guard::kDiskHangs) + kStuckAfter,
+      [tell, cost = options.cost] {
+        tell(refused(Reason::store_unavailable, Rung::journal, cost));
+      });
+  reserve_local(plan, options, later, decision, [this, tell, call, later, place](Decision decided) {
+    if (usage_->waits().end(place)) {
+      call->reservation = later->reservation;
+      tell(std::move(decided));
+    } else if (decided.allowed()) {
+      usage_->unserved(later->reservation);
+    }
+  });
 }
 
 Decision Guard::Impl::reserved_in_time(const guard::Plan& plan, const CheckOptions& options,
@@ -413,7 +437,7 @@ Decision Guard::Impl::reserved_in_time(const guard::Plan& plan, const CheckOptio
   });
   std::unique_lock lock(told->mutex);
   if (waits) {
-    told->changed.wait_for(lock, options.deadline.value_or(kDiskHangs) + kStuckAfter,
+    told->changed.wait_for(lock, options.deadline.value_or(guard::kDiskHangs) + kStuckAfter,
                            [&] { return told->decision.has_value(); });
   }
   told->left = !told->decision;

@@ -246,6 +246,7 @@ std::uint64_t UsageRecorder::close() noexcept {
   if (settler_) (void)settler_->stop(kLedgerPatience);
   const std::uint64_t lost = journal_ ? journal_->close() : 0;
   settler_.reset();
+  waits_.stop();  // everybody was answered
   return lost;
 }
 
@@ -259,7 +260,7 @@ bool UsageRecorder::knows_before() const {
 }
 
 bool UsageRecorder::in_its_thread() const noexcept {
-  return journal_->in_its_thread();
+  return journal_->in_its_thread() || waits_.in_its_thread();
 }
 
 std::uint64_t UsageRecorder::metered(const Plan& plan) noexcept {

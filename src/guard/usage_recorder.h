@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "guard/disk_waits.h"
 #include "guard/idempotency_table.h"
 #include "guard/plan.h"
 #include "guard/reservation_book.h"
@@ -122,7 +123,11 @@ class UsageRecorder {
   // Whether follow() would keep an event now.
   bool has_room() const;
 
-  // Whether the caller is in the thread that says what is durable: it must not wait for that.
+  // Who waits for done() without a thread of its own to wait in.
+  DiskWaits& waits() noexcept { return waits_; }
+
+  // Whether the caller is in a thread that says what is durable, or that it is not: it must not
+  // wait for that.
   bool in_its_thread() const noexcept;
 
   // Ends settlement, writes what waits where the disk takes it, and returns how many events were
@@ -157,6 +162,7 @@ class UsageRecorder {
   std::unique_ptr<ReservationBook> book_;
   IdempotencyTable requests_;
   mutable std::mutex mutex_;
+  DiskWaits waits_;
   std::vector<Overspent> overspent_before_;
   std::function<void(const Overspent&)> hear_overspent_;
   std::deque<RequestName> untold_;

@@ -1,0 +1,76 @@
+#include "guard/disk_waits.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <vector>
+
+namespace weir::guard {
+namespace {
+
+using namespace std::chrono_literals;
+
+MonoTime now() {
+  return std::chrono::steady_clock::now();
+}
+
+TEST(DiskWaits, LetsEachLeaveAtItsTimeAndNotBefore) {
+  DiskWaits waits;
+  std::promise<MonoTime> late, early;
+  const MonoTime begun = now();
+  waits.begin(begun + 60ms, [&] { late.set_value(now()); });
+  waits.begin(begun + 20ms, [&] { early.set_value(now()); });  // before the one that is waited for
+  EXPECT_GE(early.get_future().get(), begun + 20ms);
+  EXPECT_GE(late.get_future().get(), begun + 60ms);
+  EXPECT_EQ(waits.size(), 0u);
+}
+
+TEST(DiskWaits, ForgetsWhoWaitsNoMore) {
+  DiskWaits waits;
+  std::atomic<int> left{0};
+  std::vector<DiskWaits::Place> places;
+  for (int i = 0; i < 100; ++i) places.push_back(waits.begin(now() + 20ms, [&] { ++left; }));
+  for (const DiskWaits::Place& place : places) EXPECT_TRUE(waits.end(place));
+  EXPECT_FALSE(waits.end(places[0])) << "once";
+  EXPECT_EQ(waits.size(), 0u);
+  std::promise<void> after;
+  waits.begin(now() + 30ms, [&] { after.set_value(); });
+  after.get_future().get();
+  EXPECT_EQ(left, 0);
+}
+
+TEST(DiskWaits, SaysWhoHasLeft) {
+  DiskWaits waits;
+  std::promise<void> leaving, ended;
+  const auto place = waits.begin(now(), [&] {
+    leaving.set_value();
+    ended.get_future().get();
+  });
+  leaving.get_future().get();
+  EXPECT_FALSE(waits.end(place)) << "it is leaving this moment";
+  ended.set_value();
+}
+
+TEST(DiskWaits, KnowsItsThreadAndMayBeAskedFromIt) {
+  DiskWaits waits;
+  std::promise<bool> inner;
+  waits.begin(now(), [&] { waits.begin(now(), [&] { inner.set_value(waits.in_its_thread()); }); });
+  EXPECT_TRUE(inner.get_future().get());
+  EXPECT_FALSE(waits.in_its_thread());
+}
+
+TEST(DiskWaits, LetsNobodyLeaveOnceItIsStopped) {
+  std::atomic<int> left{0};
+  DiskWaits waits;
+  const auto before = waits.begin(now() + 20ms, [&] { ++left; });
+  waits.stop();
+  const auto after = waits.begin(now(), [&] { ++left; });
+  EXPECT_TRUE(waits.end(before)) << "it is still there to hear what comes";
+  EXPECT_TRUE(waits.end(after));
+  EXPECT_EQ(left, 0);
+}
+
+}  // namespace
+}  // namespace weir::guard
