@@ -17,8 +17,8 @@ MonoTime now() {
 }
 
 TEST(DiskWaits, LetsEachLeaveAtItsTimeAndNotBefore) {
-  DiskWaits waits;
   std::promise<MonoTime> late, early;
+  DiskWaits waits;  // last, in all of these: its thread looks at the rest
   const MonoTime begun = now();
   waits.begin(begun + 60ms, [&] { late.set_value(now()); });
   waits.begin(begun + 20ms, [&] { early.set_value(now()); });  // before the one that is waited for
@@ -28,22 +28,22 @@ TEST(DiskWaits, LetsEachLeaveAtItsTimeAndNotBefore) {
 }
 
 TEST(DiskWaits, ForgetsWhoWaitsNoMore) {
-  DiskWaits waits;
   std::atomic<int> left{0};
+  std::promise<void> after;
+  DiskWaits waits;
   std::vector<DiskWaits::Place> places;
   for (int i = 0; i < 100; ++i) places.push_back(waits.begin(now() + 20ms, [&] { ++left; }));
   for (const DiskWaits::Place& place : places) EXPECT_TRUE(waits.end(place));
   EXPECT_FALSE(waits.end(places[0])) << "once";
   EXPECT_EQ(waits.size(), 0u);
-  std::promise<void> after;
   waits.begin(now() + 30ms, [&] { after.set_value(); });
   after.get_future().get();
   EXPECT_EQ(left, 0);
 }
 
 TEST(DiskWaits, SaysWhoHasLeft) {
-  DiskWaits waits;
   std::promise<void> leaving, ended;
+  DiskWaits waits;
   const auto place = waits.begin(now(), [&] {
     leaving.set_value();
     ended.get_future().get();
@@ -54,8 +54,8 @@ TEST(DiskWaits, SaysWhoHasLeft) {
 }
 
 TEST(DiskWaits, KnowsItsThreadAndMayBeAskedFromIt) {
-  DiskWaits waits;
   std::promise<bool> inner;
+  DiskWaits waits;
   waits.begin(now(), [&] { waits.begin(now(), [&] { inner.set_value(waits.in_its_thread()); }); });
   EXPECT_TRUE(inner.get_future().get());
   EXPECT_FALSE(waits.in_its_thread());
