@@ -56,7 +56,7 @@ TEST(Fleet, KeepsItsPromisesUnderDrawnSeeds) {
   std::uint64_t runs = 0;
   int failed = 0;
   // However slow the machine is, so many.
-  const std::uint64_t least = std::min<std::uint64_t>(most, 20);
+  const std::uint64_t least = std::min<std::uint64_t>(most, kWorkers > 4 ? 5 : 20);
   for (; runs < most && (runs < least || WallClock::now() - began < time) && failed < 5;
        ++runs, ++seed) {
     const std::string faults = faults_of(seed);
