@@ -129,6 +129,8 @@ class Guard::Impl {
   // The same, awaited, but no longer than its caller would wait for the disk.
   Decision reserved_in_time(const guard::Plan& plan, const CheckOptions& options,
                             const CallRef& call, const Decision& admitted);
+  // What is told where the journal takes nothing.
+  static Decision refused_by_journal(std::uint64_t cost);
   // Makes a reservation of what the embedded store admitted; `done` hears once, in any thread.
   void reserve_local(const guard::Plan& plan, const CheckOptions& options, const CallRef& call,
                      const Decision& admitted, std::function<void(Decision)> done);

@@ -26,6 +26,10 @@ Decision refused(Reason reason, Rung rung, std::uint64_t cost) {
 
 }  // namespace
 
+Decision Guard::Impl::refused_by_journal(std::uint64_t cost) {
+  return refused(Reason::store_unavailable, Rung::journal, cost);
+}
+
 void Guard::Impl::resume_overspend() {
   shared_later_ = shared_;
   if (!shared_) return;
@@ -94,7 +98,7 @@ bool Guard::Impl::begin_call(guard::Plan& plan, const CheckOptions& options,
   // A store of this process alone forgot its marks with the process before it: only the journal
   // knows what that one admitted.
   if (store_ && !usage_->knows_before()) {
-    decision = refused(Reason::store_unavailable, Rung::journal, options.cost);
+    decision = refused_by_journal(options.cost);
     return false;
   }
   plan.name_request(call->idempotency_key, metered, hasher_, digester_);
@@ -112,8 +116,7 @@ bool Guard::Impl::begin_call(guard::Plan& plan, const CheckOptions& options,
   if (known->recorded) return false;
   const guard::UsageRecorder::Usage usage{
       .metered = metered, .cost = options.cost, .at = now, .rung = known->rung};
-  if (!usage_->follow(plan, usage))
-    decision = refused(Reason::store_unavailable, Rung::journal, options.cost);
+  if (!usage_->follow(plan, usage)) decision = refused_by_journal(options.cost);
   return false;
 }
 
@@ -160,7 +163,7 @@ void Guard::Impl::record_admitted(const guard::Plan& plan, std::span<const store
       .metered = metered, .cost = options.cost, .at = decision.decided_at};
   if (usage_->follow(plan, usage)) return;
   if (!decision.replayed) give_back_charged(plan, findings);
-  decision = refused(Reason::store_unavailable, Rung::journal, options.cost);
+  decision = refused_by_journal(options.cost);
 }
 
 void Guard::Impl::reserve_local(const guard::Plan& plan, const CheckOptions& options,
@@ -172,7 +175,7 @@ void Guard::Impl::reserve_local(const guard::Plan& plan, const CheckOptions& opt
   usage_->append_reservation(
       plan, usage, *call->reserve, &admitted,
       [call, options, admitted, done = std::move(done)](std::optional<std::string> id) {
-        if (!id) return done(refused(Reason::store_unavailable, Rung::journal, options.cost));
+        if (!id) return done(refused_by_journal(options.cost));
         call->reservation = std::move(*id);
         done(admitted);
       });
@@ -218,7 +221,7 @@ void Guard::Impl::report_async(std::string_view name, const guard::Values& value
   }
   const Instant now = clock_->now();
   usage_->report(plan, units, now, [tell, units, now](bool is_kept) {
-    tell(is_kept ? kept(now) : refused(Reason::store_unavailable, Rung::journal, units));
+    tell(is_kept ? kept(now) : refused_by_journal(units));
   });
 }
 
@@ -232,7 +235,7 @@ void Guard::Impl::settle_report_async(std::string_view name, std::string_view re
       [this, policy, route, units, done = std::move(done)](const Result<Settlement>& settled) {
         Decision decision = kept(clock_->now());
         if (!settled && settled.error().code == ErrorCode::unavailable) {
-          decision = refused(Reason::store_unavailable, Rung::journal, units);
+          decision = refused_by_journal(units);
         } else if (!settled) {
           decision = refused(Reason::invalid_request, Rung::policy, units);
           decision.fault = settled.error().code == ErrorCode::not_found

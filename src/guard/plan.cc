@@ -153,7 +153,7 @@ void append_framed(std::string& out, std::string_view text) {
 
 // Mark `i` of a request, its key written to `room`.
 store::Counter mark_of(const RequestName& name, std::size_t i, char* room, std::uint32_t generation,
-                       const KeyHasher& hasher, const ValueDigester& digester) {
+                       const CounterHasher& hasher, const ValueDigester& digester) {
   const std::uint64_t identity = i == 0 ? kKeyMark : kRequestMark;
   policy::KeyWriter text(room, identity);
   text.value(bytes_of(name.key), digester);
@@ -194,7 +194,7 @@ void Plan::name_request(std::string_view key, std::uint64_t metered, const Count
 }
 
 RequestMarks::RequestMarks(const RequestName& name, std::uint32_t generation,
-                           const KeyHasher& hasher, const ValueDigester& digester) {
+                           const CounterHasher& hasher, const ValueDigester& digester) {
   for (std::size_t i = 0; i < counters_.size(); ++i)
     counters_[i] = mark_of(name, i, keys_[i].data(), generation, hasher, digester);
 }

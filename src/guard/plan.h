@@ -90,7 +90,7 @@ struct Plan {
 // The counters of a request's marks, and what their keys point to.
 class RequestMarks {
  public:
-  RequestMarks(const RequestName& name, std::uint32_t generation, const KeyHasher& hasher,
+  RequestMarks(const RequestName& name, std::uint32_t generation, const CounterHasher& hasher,
                const ValueDigester& digester);
   RequestMarks(const RequestMarks&) = delete;
   RequestMarks& operator=(const RequestMarks&) = delete;

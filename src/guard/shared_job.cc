@@ -399,9 +399,7 @@ void Guard::Impl::decide_local_async(PolicyRef policy, const guard::BoundRoute& 
   const auto later = std::make_shared<guard::MeteredCall>(*call);
   const auto place = usage_->waits().begin(
       clock_->mono() + options.deadline.value_or(guard::kDiskHangs) + kStuckAfter,
-      [tell, cost = options.cost] {
-        tell(refused(Reason::store_unavailable, Rung::journal, cost));
-      });
+      [tell, cost = options.cost] { tell(refused_by_journal(cost)); });
   reserve_local(plan, options, later, decision, [this, tell, call, later, place](Decision decided) {
     if (usage_->waits().end(place)) {
       call->reservation = later->reservation;
