@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -157,6 +158,8 @@ class Fleet {
   void arrive(std::size_t i, const std::shared_ptr<Going>& going) {
     ++calls;
     const bool probe = going->permit.is_probe();
+    if (workers[i]->breaker.state() == BreakerState::open) ++while_open;
+    const std::uint64_t lease = probe ? take_lease(workers[i]->breaker.snapshot()) : 0;
     if (probe) {
       ++probes;
       most_probes = std::max(most_probes, ++probes_out);
@@ -165,13 +168,31 @@ class Fleet {
     Nanos took = random.between(1ms, 10ms);
     // A call that hangs answers long after its round.
     if (probe && random.percent(late_percent)) took = 3s;
-    loop.after(took, [this, i, going, fails, probe, of = workers[i].get()] {
+    loop.after(took, [this, i, going, fails, probe, lease, of = workers[i].get()] {
       if (probe) --probes_out;
+      leases_.erase(lease);
       if (ended_ || workers[i].get() != of) return;  // it crashed with it
       going->permit.report(fails ? Outcome::failure : Outcome::ok);
     });
     if (probe && random.percent(crash_percent)) crash(i);
   }
+
+  // A probe that the store gave out, until it reports or its lease is over; 0: it gave none, but
+  // the worker that goes by itself.
+  std::uint64_t take_lease(const BreakerSnapshot& shot) {
+    const bool given =
+        shot.tie == FleetTie::follows && shot.fleet && shot.fleet->state == BreakerState::half_open;
+    if (!given) return 0;
+    // The lease began when the store gave it, a little before this.
+    std::erase_if(leases_, [&](const auto& each) {
+      return loop.mono() - each.second >= config.probe_deadline - 100ms;
+    });
+    leases_.emplace(++last_lease_, loop.mono());
+    if (loop.mono() >= knows_all_from) most_leases = std::max(most_leases, leases_.size());
+    return last_lease_;
+  }
+  // The store has forgotten what it gave: until those leases are over it gives more.
+  void forgot() { knows_all_from = loop.mono() + 3s; }
 
   // Gone with everything that it held; another takes its place in a while.
   void crash(std::size_t i) {
@@ -222,9 +243,14 @@ class Fleet {
   int probes_out = 0;
   int most_probes = 0;
   std::uint64_t crashes = 0;
+  std::uint64_t while_open = 0;  // calls that a breaker let go while it was open
+  std::size_t most_leases = 0;
+  MonoTime knows_all_from{};
 
  private:
   bool ended_ = false;
+  std::map<std::uint64_t, MonoTime> leases_;
+  std::uint64_t last_lease_ = 0;
 };
 
 constexpr std::size_t kWorkers = 100;
@@ -343,6 +369,7 @@ TEST_P(SharedBreakerFaults, AreSurvived) {
         fleet.server.redis().execute(
             {"DEL",
              store::redis::KeySpace::make("weir", "weir").value().meta({}, "circuit/upstream")});
+        fleet.forgot();
         break;
       case 2:  // the server dies, and comes back with nothing, or with what it had a while ago
       {
@@ -351,6 +378,7 @@ TEST_P(SharedBreakerFaults, AreSurvived) {
         fleet.server.stop();
         fleet.loop.run_for(fleet.random.between(100ms, 2s));
         fleet.server.start_with(fleet.random.percent(50) ? had : testing::LuaRedis::Keys{});
+        fleet.forgot();
         break;
       }
       case 3:  // it hangs
@@ -362,7 +390,10 @@ TEST_P(SharedBreakerFaults, AreSurvived) {
         break;
     }
     fleet.loop.run_for(fleet.random.between(500ms, 3s));
+    EXPECT_EQ(fleet.while_open, 0U) << "round " << round;
+    EXPECT_LE(fleet.most_leases, fleet.config.probes_in_flight) << "round " << round;
   }
+  EXPECT_GT(fleet.most_leases, 0U) << "the store gave out no probe";
   for (std::size_t i = 0; i < kWorkers; ++i) fleet.mend(i);
   fleet.crash_percent = fleet.late_percent = 0;
 
