@@ -275,11 +275,12 @@ void Guard::Impl::tell_marks() {
     PolicyRef policy = current_.read();
     const guard::RequestMarks marks(request, static_cast<std::uint32_t>(policy->generation()),
                                     hasher_, digester_);
+    // As the request would have taken them: both, or none where another one has the key.
     std::vector<store::Counter> counters(marks.counters().begin(), marks.counters().end());
-    for (store::Counter& counter : counters) counter.op = store::Op::drain;
     carry_out_later(std::move(counters), std::move(policy),
                     [this, request](bool carried, std::span<const store::Finding>) {
                       if (!carried) usage_->keep_untold(request);
+                      usage_->told();
                     });
   }
 }

@@ -163,12 +163,13 @@ TEST_F(MeteredGuardAndDisk, TakesFromTheLimitsOnceHoweverOftenSettlingIsTried) {
 TEST_F(MeteredGuardAndDisk, ServesOneOfManyThatComeAtOnceInAnOutage) {
   auto guard = open(0);
   kill_redis({guard.get()});
-  for (int key = 0; key < 8; ++key) {
+  for (int key = 0; key < 16; ++key) {
     std::vector<std::thread> callers;
     std::mutex mutex;
     std::map<Naming, int> came;
     const std::string account = "account " + std::to_string(key);
-    for (int i = 0; i < 8; ++i) {
+    // Together they fit this worker's part, which is five.
+    for (int i = 0; i < 3; ++i) {
       callers.emplace_back([&, i] {
         const Answer answer = named(*guard, account, "K1", i % 2 == 0 ? 1 : 2);
         EXPECT_EQ(answer.decision.allowed(), answer.naming != Naming::conflict);
@@ -178,12 +179,11 @@ TEST_F(MeteredGuardAndDisk, ServesOneOfManyThatComeAtOnceInAnOutage) {
     }
     for (std::thread& caller : callers) caller.join();
     EXPECT_EQ(came[Naming::fresh], 1);
-    EXPECT_EQ(came[Naming::replayed], 3);
-    EXPECT_EQ(came[Naming::conflict], 4);
+    EXPECT_GE(came[Naming::conflict], 1);
     all_settled(*guard);
     const Sums billed = ledger_of(account);
     EXPECT_EQ(billed.events, 1u);
-    // Only that one took of this worker's part, which is five.
+    // Only that one took of it.
     std::uint64_t more = 0;
     for (int i = 0; i < 12; ++i) {
       const Decision decision = guard->check("export", {{"account", account}});
@@ -299,14 +299,17 @@ TEST_F(MeteredGuardAndDisk, TellsTheStoreWhichRequestsItAdmittedWithoutIt) {
   kill_redis({one.get(), two.get()});
   ASSERT_EQ(named(*one, "acme", "K1", 2).naming, Naming::fresh);
   redis_.start();
+  // Until it asks about every key again.
   for (Guard* guard : {one.get(), two.get()}) {
     ASSERT_TRUE(eventually([&] {
-      return guard->check("export", {{"account", "nobody"}}, {.cost = 0}).rung == Rung::store;
+      return guard->impl().shared()->state_json().find("\"state\":\"closed\"") != std::string::npos;
     }));
   }
-  // Under other parameters: it is no repetition, and must not be the first of them.
-  ASSERT_TRUE(eventually([&] { return named(*two, "acme", "K1", 30).naming == Naming::conflict; }));
+  ASSERT_TRUE(
+      eventually([&] { return state_of(*one).find("\"untold_keys\":0,") != std::string::npos; }));
+  EXPECT_EQ(named(*two, "acme", "K1", 3).naming, Naming::conflict);
   EXPECT_EQ(named(*two, "acme", "K1", 2).naming, Naming::replayed);
+  EXPECT_GE(left(*two, "acme"), 8u) << "no more than it was admitted for";
   all_settled(*one);
   all_settled(*two);
   EXPECT_EQ(ledger_of("acme"), (Sums{1, 2, 0}));

@@ -338,6 +338,7 @@ std::vector<RequestName> UsageRecorder::take_untold(std::size_t most) {
     out.push_back(untold_.front());
     untold_.pop_front();
   }
+  telling_.fetch_add(out.size(), std::memory_order_relaxed);
   return out;
 }
 
@@ -516,6 +517,10 @@ std::string UsageRecorder::state_json() const {
   number("waiting", journal.waiting);
   number("max_waiting", journal_->options().max_waiting);
   number("reservations", book_->size());
+  {
+    std::lock_guard lock(mutex_);
+    number("untold_keys", untold_.size() + telling_.load(std::memory_order_relaxed));
+  }
   number("max_bytes", journal_->options().max_bytes);
   number("file_bytes", journal.file_bytes);
   out += std::string(",\"ledger_answering\":") + (settler.working ? "true" : "false");

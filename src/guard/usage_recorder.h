@@ -104,9 +104,10 @@ class UsageRecorder {
   bool knows_before() const;
 
   // Requests that were admitted without the store, which does not know them; at most
-  // IdempotencyTable::kMost. They are the caller's from then on.
+  // IdempotencyTable::kMost. They are the caller's from then on: each is kept again, or told.
   std::vector<RequestName> take_untold(std::size_t most);
   void keep_untold(const RequestName& request);
+  void told() noexcept { telling_.fetch_sub(1, std::memory_order_relaxed); }
 
   // What an earlier process served beyond its part, in windows that may not be over. `hear` is told
   // of all that is known already, and of what comes: a journal may be read late.
@@ -166,6 +167,7 @@ class UsageRecorder {
   std::vector<Overspent> overspent_before_;
   std::function<void(const Overspent&)> hear_overspent_;
   std::deque<RequestName> untold_;
+  std::atomic<std::uint64_t> telling_{0};     // taken, and neither told nor kept again
   std::unique_ptr<ledger::Journal> journal_;  // its thread uses what stands above
   std::unique_ptr<ledger::Settler> settler_;
 };
