@@ -61,8 +61,8 @@ if(WEIR_PCH)
   endif()
 endif()
 
-# Files of one target compiled together: what they share is read, and instantiated, once. Off unless asked for, as
-# ./dev does where it builds whole trees. Names in a file's own namespace must then differ within a target; a file
+# Files of one test program compiled together: what they share is read, and instantiated, once. Off unless asked for, as
+# ./dev does where it builds whole trees. Names in a file's own namespace must then differ within a program; a file
 # that cannot have that stays out by WEIR_ALONE in its folder.
 function(_weir_together target)
   if(WEIR_UNITY)
@@ -141,9 +141,6 @@ function(weir_folder name)
     set_target_properties(weir_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
     if(WEIR_PCH)
       target_precompile_headers(weir_${name} REUSE_FROM weir_pch)
-    endif()
-    if(NOT name MATCHES "^(limit|store)$")
-      _weir_together(weir_${name})
     endif()
   else()
     add_library(weir_${name} INTERFACE)

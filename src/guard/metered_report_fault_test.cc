@@ -21,7 +21,7 @@ using testing::FailingDisk;
 using testing::kFull;
 using testing::MeteredGuard;
 
-class Heard final : public guard::RateLimitListener {
+class HeardReport final : public guard::RateLimitListener {
  public:
   void answered(std::uint64_t, RateLimitAnswer answer) override {
     told_.set_value(std::move(answer));
@@ -42,7 +42,7 @@ class LateReport : public MeteredGuard {
     if (!reservation.empty()) entries.push_back({"weir_reservation", reservation});
     const AskedDescriptor asked{.entries = entries, .limit = std::nullopt, .hits = hits};
     RateLimitAnswer answer;
-    Heard heard;
+    HeardReport heard;
     const guard::RateLimitAsk what{.domain = "export", .descriptors = {&asked, 1}};
     return limiter.decide(what, answer, heard, 1) ? std::move(answer) : heard.get();
   }
