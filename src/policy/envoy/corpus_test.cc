@@ -21,7 +21,7 @@ fs::path corpus() {
   return fs::path(WEIR_SOURCE_DIR) / ".." / "shared" / "corpus" / "envoy-ratelimit";
 }
 
-std::string text_of(const fs::path& path) {
+std::string bytes_of(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream out;
   out << file.rdbuf();
@@ -35,7 +35,7 @@ class EnvoyCorpus : public ::testing::Test {
       GTEST_SKIP() << "the configurations of envoyproxy/ratelimit are not at " << corpus();
   }
   static std::string verdict(const fs::path& path) {
-    const Loaded loaded = load_text(text_of(path), path.filename().string());
+    const Loaded loaded = load_text(bytes_of(path), path.filename().string());
     return loaded.model ? "loads" : loaded.faults.at(0).text();
   }
 };

@@ -15,7 +15,7 @@ using ::grpc::health::v1::HealthCheckResponse;
 constexpr std::string_view kCheck = "/grpc.health.v1.Health/Check";
 constexpr std::string_view kWatch = "/grpc.health.v1.Health/Watch";
 
-class HealthTest : public testing::Test {
+class HealthTest : public ::testing::Test {
  protected:
   HealthTest() : health([this] { return ready; }, {"test.Service"}) { engine.add(health); }
 

@@ -20,7 +20,7 @@ constexpr std::string_view kV1 = "/grpc.reflection.v1.ServerReflection/ServerRef
 constexpr std::string_view kAlpha =
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
 
-class ReflectionTest : public testing::Test {
+class ReflectionTest : public ::testing::Test {
  protected:
   ReflectionTest() { engine.add(reflection); }
 

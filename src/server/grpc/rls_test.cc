@@ -59,7 +59,7 @@ class ScriptedLimiter final : public guard::RateLimiter {
   guard::RateLimitAnswer answer;
 };
 
-class RlsTest : public testing::Test {
+class RlsTest : public ::testing::Test {
  protected:
   RlsTest()
       : rls(limiter, [this](std::function<void()> work) { posted.push_back(std::move(work)); }) {
@@ -123,12 +123,12 @@ TEST_F(RlsTest, HandsOverWhatWasAsked) {
   EXPECT_EQ(limiter.deadline, 20ms);
   ASSERT_EQ(limiter.descriptors.size(), 2U);
   EXPECT_THAT(limiter.descriptors[0].entries,
-              testing::ElementsAre(testing::Pair("ip", "192.0.2.7")));
+              ::testing::ElementsAre(::testing::Pair("ip", "192.0.2.7")));
   EXPECT_FALSE(limiter.descriptors[0].limit);
   EXPECT_FALSE(limiter.descriptors[0].hits);
-  EXPECT_THAT(
-      limiter.descriptors[1].entries,
-      testing::ElementsAre(testing::Pair("path", "v-path"), testing::Pair("method", "v-method")));
+  EXPECT_THAT(limiter.descriptors[1].entries,
+              ::testing::ElementsAre(::testing::Pair("path", "v-path"),
+                                     ::testing::Pair("method", "v-method")));
   ASSERT_TRUE(limiter.descriptors[1].limit);
   EXPECT_EQ(limiter.descriptors[1].limit->requests_per_unit, 7U);
   EXPECT_EQ(limiter.descriptors[1].limit->unit, guard::LimitUnit::hour);

@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class SessionBounds : public testing::Test {
+class SessionBounds : public ::testing::Test {
  protected:
   SessionBounds() {
     limits.max_calls = 8;

@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class SessionTest : public testing::Test {
+class SessionTest : public ::testing::Test {
  protected:
   SessionTest() { engine.add(echo); }
 

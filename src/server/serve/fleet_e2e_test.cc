@@ -23,7 +23,7 @@ namespace {
 
 using testing::RedisServer;
 
-constexpr std::uint32_t kLimit = 40;
+constexpr std::uint32_t kFleetLimit = 40;
 
 class FleetOfServers : public ::testing::Test {
  protected:
@@ -42,18 +42,18 @@ inputs: [user]
 routes:
   search:
     limits: [{requests: )" +
-           std::to_string(kLimit) + R"(, per: day, by: [user], algorithm: fixed_window}]
+           std::to_string(kFleetLimit) + R"(, per: day, by: [user], algorithm: fixed_window}]
     protects: capacity
   once:
     limits: [{requests: 1, per: day, by: [user], algorithm: fixed_window}]
     protects: capacity
   log:
     limits: [{requests: )" +
-           std::to_string(kLimit) + R"(, per: day, by: [user], algorithm: sliding_log}]
+           std::to_string(kFleetLimit) + R"(, per: day, by: [user], algorithm: sliding_log}]
     protects: capacity
   bucket:
     limits: [{requests: )" +
-           std::to_string(kLimit) + R"(, per: day, by: [user], algorithm: gcra}]
+           std::to_string(kFleetLimit) + R"(, per: day, by: [user], algorithm: gcra}]
     protects: capacity
   guarded:
     limits: [{requests: 1, per: day, by: [user], algorithm: fixed_window}]
@@ -107,7 +107,7 @@ routes:
   }
   static std::optional<std::uint64_t> bound(const ladder::Exposure& exposure) {
     const auto numbers = limit::Numbers::make({.algorithm = Algorithm::fixed_window,
-                                               .limit = kLimit,
+                                               .limit = kFleetLimit,
                                                .period = {.length = std::chrono::hours(24)}})
                              .value();
     return ladder::most_admitted(numbers, FailurePolicy::bounded, exposure);
@@ -157,7 +157,7 @@ TEST_F(FleetOfServers, IsExactInSumWhileTheStoreAnswers) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(admitted, static_cast<int>(kLimit));
+  EXPECT_EQ(admitted, static_cast<int>(kFleetLimit));
   EXPECT_EQ(once, 1);
 }
 
@@ -166,7 +166,7 @@ TEST_F(FleetOfServers, StaysWithinTheBoundWhateverTheTrafficWhenTheStoreIsLost) 
   begin(4);
   constexpr int kSeeds = 20;
   const auto most = bound({.workers = 4, .cut_off = 4, .store_answered = true});
-  ASSERT_EQ(most, 2 * kLimit);
+  ASSERT_EQ(most, 2 * kFleetLimit);
   const auto name = [](int seed) { return "seed" + std::to_string(seed); };
   // Skewed: each server has half the traffic of the one before it, in an order of chance.
   const auto server_of = [](std::mt19937& random, const std::vector<std::size_t>& order) {
@@ -181,11 +181,11 @@ TEST_F(FleetOfServers, StaysWithinTheBoundWhateverTheTrafficWhenTheStoreIsLost) 
     std::vector<std::size_t>& order = orders.emplace_back(std::vector<std::size_t>{0, 1, 2, 3});
     std::shuffle(order.begin(), order.end(), random);
     // Something of the window is used already: nothing, some, or all of it.
-    const auto before = random() % (kLimit + 10);
+    const auto before = random() % (kFleetLimit + 10);
     for (unsigned long n = 0; seed % 4 != 0 && n < before; ++n) {
       admitted[seed] += asks(server_of(random, order), "search", name(seed)) ? 1 : 0;
     }
-    EXPECT_LE(admitted[seed], static_cast<int>(kLimit)) << "seed " << seed;
+    EXPECT_LE(admitted[seed], static_cast<int>(kFleetLimit)) << "seed " << seed;
   }
   lose_the_store();
   for (int seed = 0; seed < kSeeds; ++seed) {
@@ -193,14 +193,14 @@ TEST_F(FleetOfServers, StaysWithinTheBoundWhateverTheTrafficWhenTheStoreIsLost) 
     if (seed % 4 == 0) {
       // Each is offered more than its part: all parts are used, and no more.
       for (std::size_t i = 0; i < 4; ++i) {
-        for (std::uint32_t n = 0; n < kLimit / 4 + 2; ++n) {
+        for (std::uint32_t n = 0; n < kFleetLimit / 4 + 2; ++n) {
           away += asks(i, "search", name(seed)) ? 1 : 0;
         }
       }
-      EXPECT_GE(away, static_cast<int>(kLimit * 95 / 100)) << "seed " << seed;
-      EXPECT_LE(away, static_cast<int>(kLimit)) << "seed " << seed;
+      EXPECT_GE(away, static_cast<int>(kFleetLimit * 95 / 100)) << "seed " << seed;
+      EXPECT_LE(away, static_cast<int>(kFleetLimit)) << "seed " << seed;
     } else {
-      for (std::uint32_t n = 0; n < 2 * kLimit; ++n) {
+      for (std::uint32_t n = 0; n < 2 * kFleetLimit; ++n) {
         away += asks(server_of(randoms[seed], orders[seed]), "search", name(seed)) ? 1 : 0;
       }
     }
@@ -229,33 +229,34 @@ TEST_F(FleetOfServers, SpendTheirOwnPartsThoughWorkersComeAndGoInAnOutage) {
   EXPECT_EQ(spends(0, "u", 5), 5u);
   // Whoever comes now knows of nobody, and has no part.
   add(named("d"));
-  EXPECT_EQ(spends(3, "u", 2 * kLimit), 0u);
+  EXPECT_EQ(spends(3, "u", 2 * kFleetLimit), 0u);
   EXPECT_THAT(servers_[3]->admin("GET", "/store").body, ::testing::HasSubstr("\"has_part\":false"));
   // Who leaves takes its part along.
   servers_[0]->signal(SIGTERM);
   EXPECT_EQ(servers_[0]->wait(), 0);
-  const std::uint32_t others = spends(1, "u", 2 * kLimit) + spends(2, "u", 2 * kLimit);
-  EXPECT_GE(others, kLimit - kLimit / 3 - 1);
-  EXPECT_LE(others, kLimit - kLimit / 3);
+  const std::uint32_t others = spends(1, "u", 2 * kFleetLimit) + spends(2, "u", 2 * kFleetLimit);
+  EXPECT_GE(others, kFleetLimit - kFleetLimit / 3 - 1);
+  EXPECT_LE(others, kFleetLimit - kFleetLimit / 3);
   // It comes back, and has it again: what it had spent in this outage is told by nobody.
   replace(0, named("a"));
-  EXPECT_EQ(spends(0, "u", 2 * kLimit), kLimit - others);
+  EXPECT_EQ(spends(0, "u", 2 * kFleetLimit), kFleetLimit - others);
   const auto most = bound({.workers = 3, .cut_off = 3, .store_answered = false, .replaced = 1});
   ASSERT_TRUE(most);
-  EXPECT_LE(5 + kLimit, *most);
+  EXPECT_LE(5 + kFleetLimit, *most);
   // One that dies is missed by nobody while the store is away.
   servers_[1]->signal(SIGKILL);
   EXPECT_EQ(servers_[1]->wait(), 128 + SIGKILL);
-  const std::uint32_t left = spends(0, "v", 2 * kLimit) + spends(2, "v", 2 * kLimit);
-  EXPECT_GE(left, kLimit - kLimit / 3 - 1);
-  EXPECT_LE(left, kLimit - kLimit / 3);
+  const std::uint32_t left = spends(0, "v", 2 * kFleetLimit) + spends(2, "v", 2 * kFleetLimit);
+  EXPECT_GE(left, kFleetLimit - kFleetLimit / 3 - 1);
+  EXPECT_LE(left, kFleetLimit - kFleetLimit / 3);
   // The store is back: all three are exact again, in sum.
   redis_.start();
   for (const std::size_t server : {std::size_t{0}, std::size_t{2}, std::size_t{3}}) {
     EXPECT_TRUE(until_it_says(*servers_[server], "\"state\":\"closed\""))
         << servers_[server]->admin("GET", "/store").body;
   }
-  EXPECT_EQ(spends(0, "w", kLimit) + spends(2, "w", kLimit) + spends(3, "w", kLimit), kLimit);
+  EXPECT_EQ(spends(0, "w", kFleetLimit) + spends(2, "w", kFleetLimit) + spends(3, "w", kFleetLimit),
+            kFleetLimit);
 }
 
 // All are replaced between two outages of one window: those who come have the parts of those who
@@ -282,13 +283,13 @@ TEST_F(FleetOfServers, ThatIsRedeployedBetweenTwoOutagesOfOneWindowStaysWithinTh
   redis_.pause();
   for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) notices(i);
   // Who has never asked for this user knows nothing of what was used.
-  const std::uint32_t second = spends(0, "u", 2 * kLimit) + spends(1, "u", 2 * kLimit);
-  EXPECT_GE(second, kLimit * 95 / 100);
-  EXPECT_LE(second, kLimit);
+  const std::uint32_t second = spends(0, "u", 2 * kFleetLimit) + spends(1, "u", 2 * kFleetLimit);
+  EXPECT_GE(second, kFleetLimit * 95 / 100);
+  EXPECT_LE(second, kFleetLimit);
   redis_.resume();
   until_the_store_decides();
   // The first to come may find room that the other's units have not been told of yet.
-  const std::uint32_t after = spends(0, "u", kLimit) + spends(1, "u", kLimit);
+  const std::uint32_t after = spends(0, "u", kFleetLimit) + spends(1, "u", kFleetLimit);
   EXPECT_EQ(spends(0, "u", 1) + spends(1, "u", 1), 0u) << "all of it is used, and told";
   const auto most = bound({.workers = 2, .cut_off = 2, .store_answered = true, .replaced = 2});
   ASSERT_TRUE(most);
@@ -310,16 +311,16 @@ TEST_F(FleetOfServers, OfWhomOneCrashesAgainAndAgainAreNoMoreThanTheyAre) {
   }
   until_parts();
   lose_the_store();
-  const std::uint32_t others = spends(0, "u", 2 * kLimit) + spends(2, "u", 2 * kLimit);
-  EXPECT_GE(others, kLimit - kLimit / 3 - 1);
-  std::uint32_t its = spends(1, "u", 2 * kLimit);
-  EXPECT_EQ(others + its, kLimit);
+  const std::uint32_t others = spends(0, "u", 2 * kFleetLimit) + spends(2, "u", 2 * kFleetLimit);
+  EXPECT_GE(others, kFleetLimit - kFleetLimit / 3 - 1);
+  std::uint32_t its = spends(1, "u", 2 * kFleetLimit);
+  EXPECT_EQ(others + its, kFleetLimit);
   // In the outage nobody remembers what it spent: + its part each time, as the bound says.
   for (std::uint32_t crashes = 1; crashes <= 2; ++crashes) {
     servers_[1]->signal(SIGKILL);
     ASSERT_EQ(servers_[1]->wait(), 128 + SIGKILL);
     replace(1, named("b"));
-    its += spends(1, "u", 2 * kLimit);
+    its += spends(1, "u", 2 * kFleetLimit);
     const auto most =
         bound({.workers = 3, .cut_off = 3, .store_answered = false, .replaced = crashes});
     ASSERT_TRUE(most);
@@ -335,15 +336,16 @@ TEST_F(FleetOfServers, OfWhomOneStandsStillInAnOutageEachHasItsOwnPart) {
   servers_[1]->signal(SIGSTOP);
   redis_.kill();
   for (const std::size_t i : {std::size_t{0}, std::size_t{2}}) notices(i);
-  const std::uint32_t others = spends(0, "u", 2 * kLimit) + spends(2, "u", 2 * kLimit);
-  EXPECT_GE(others, kLimit - kLimit / 3 - 1);
-  EXPECT_LE(others, kLimit - kLimit / 3);
+  const std::uint32_t others = spends(0, "u", 2 * kFleetLimit) + spends(2, "u", 2 * kFleetLimit);
+  EXPECT_GE(others, kFleetLimit - kFleetLimit / 3 - 1);
+  EXPECT_LE(others, kFleetLimit - kFleetLimit / 3);
   servers_[1]->signal(SIGCONT);
   notices(1);
-  EXPECT_EQ(others + spends(1, "u", 2 * kLimit), kLimit);
+  EXPECT_EQ(others + spends(1, "u", 2 * kFleetLimit), kFleetLimit);
   redis_.start();
   until_the_store_decides();
-  EXPECT_EQ(spends(0, "w", kLimit) + spends(1, "w", kLimit) + spends(2, "w", kLimit), kLimit);
+  EXPECT_EQ(spends(0, "w", kFleetLimit) + spends(1, "w", kFleetLimit) + spends(2, "w", kFleetLimit),
+            kFleetLimit);
 }
 
 // Stopped for longer than its lease, it may be missed by one that joins: that one counts on four,
@@ -361,20 +363,20 @@ TEST_F(FleetOfServers, OfWhomOneStandsStillForLongerThanItsLeaseMayExceedByAJoin
   std::uint32_t admitted = 0;
   for (const std::size_t i : {std::size_t{0}, std::size_t{2}, std::size_t{3}}) {
     notices(i);
-    admitted += spends(i, "u", 2 * kLimit);
+    admitted += spends(i, "u", 2 * kFleetLimit);
   }
-  EXPECT_EQ(admitted, kLimit - kLimit / 4);
+  EXPECT_EQ(admitted, kFleetLimit - kFleetLimit / 4);
   servers_[1]->signal(SIGCONT);
   notices(1);
-  admitted += spends(1, "u", 2 * kLimit);
-  EXPECT_GE(admitted, kLimit * 95 / 100);
-  EXPECT_LE(admitted, kLimit + kLimit / 4);
+  admitted += spends(1, "u", 2 * kFleetLimit);
+  EXPECT_GE(admitted, kFleetLimit * 95 / 100);
+  EXPECT_LE(admitted, kFleetLimit + kFleetLimit / 4);
   redis_.start();
   until_the_store_decides();
   until_parts();
   std::uint32_t after = 0;
-  for (std::size_t i = 0; i < servers_.size(); ++i) after += spends(i, "w", kLimit);
-  EXPECT_EQ(after, kLimit);
+  for (std::size_t i = 0; i < servers_.size(); ++i) after += spends(i, "w", kFleetLimit);
+  EXPECT_EQ(after, kFleetLimit);
 }
 
 // Requests are on their way when Redis is killed, and go on. What the store had charged and could
@@ -412,7 +414,7 @@ TEST_F(FleetOfServers, StayWithinTheBoundThoughTheStoreIsKilledUnderTraffic) {
   for (std::size_t which = 0; which < admitted.size(); ++which) {
     const std::string of = routes[which / kUsers] + " u" + std::to_string(which % kUsers);
     EXPECT_LE(admitted[which], *most) << of;
-    EXPECT_GE(admitted[which], kLimit * 95 / 100) << of << ": each was offered its part";
+    EXPECT_GE(admitted[which], kFleetLimit * 95 / 100) << of << ": each was offered its part";
   }
 }
 

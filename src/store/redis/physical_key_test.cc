@@ -143,12 +143,13 @@ TEST(KeySpace, RefusesAPrefixThatCouldSteerOrHide) {
 
 // The same names that envoyproxy/ratelimit makes at 2024-05-04 12:30:15 UTC.
 TEST(KeySpace, EndsAnEnvoyproxyNameWithTheStartOfItsWindow) {
-  constexpr Instant kNow{std::chrono::seconds(1'714'825'815)};
+  constexpr Instant kThen{std::chrono::seconds(1'714'825'815)};
   const auto name = [&](Nanos length) {
     const auto numbers = limit::Numbers::make(
         {.algorithm = Algorithm::fixed_window, .limit = 10, .period = {.length = length}});
     std::string out;
-    KeySpace::append_envoyproxy("12345678domain_key_value_", limit::window_at(*numbers, kNow), out);
+    KeySpace::append_envoyproxy("12345678domain_key_value_", limit::window_at(*numbers, kThen),
+                                out);
     return out;
   };
   using std::chrono::hours;
