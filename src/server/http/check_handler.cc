@@ -86,7 +86,7 @@ void CheckHandler::decide(const Request& request, Exchange& exchange) {
   const std::string_view key = request.field("Idempotency-Key");
   if (key.data() != nullptr) {
     if (request.count("Idempotency-Key") > 1 || key.empty() ||
-        key.size() > guard::kMaxIdempotencyKeyBytes) {
+        key.size() > kMaxIdempotencyKeyBytes) {
       return exchange.problem(400, "Idempotency-Key must be given once, and be 1 to 255 bytes.");
     }
     if (!body_.by_domain) return check_named(key, exchange);
