@@ -35,7 +35,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/key_digest.h"
+#include "base/counter_hasher.h"
 #include "base/wide.h"
 #include "limit/gcra.h"
 #include "store/memory/memory_store.h"
@@ -60,9 +60,9 @@ void operator delete(void* memory, std::size_t) noexcept {
 
 namespace {
 
+using weir::CounterHasher;
 using weir::Instant;
 using weir::KeyDigest;
-using weir::KeyHasher;
 using weir::Nanos;
 using weir::limit::Numbers;
 using weir::store::Counter;
@@ -102,8 +102,9 @@ std::array<char, kKeyBytes> key_of(std::uint32_t id) {
   return key;
 }
 
-const KeyHasher& hasher() {
-  static const KeyHasher instance(KeyHasher::random_secret());
+// As a guard on the embedded store has it.
+const CounterHasher& hasher() {
+  static const CounterHasher instance = CounterHasher::of_process();
   return instance;
 }
 
