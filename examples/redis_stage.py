@@ -13,7 +13,7 @@ import threading
 import time
 
 POLICY = """
-store: {{url: '{url}', deadline: 50ms, workers: {{of: 1, index: 0}}}}
+store: {{url: '{url}', deadline: 200ms, workers: {{of: 1, index: 0}}}}
 inputs: [user]
 routes:
   search:
