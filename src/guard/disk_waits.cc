@@ -12,10 +12,15 @@ DiskWaits::~DiskWaits() {
 }
 
 DiskWaits::Place DiskWaits::begin(MonoTime when, std::function<void()> leave) {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   const Place place{when, ++next_};
   const auto at = waiting_.emplace(place, std::move(leave)).first;
   if (stopping_) return place;
+  if (wake_) {
+    lock.unlock();
+    wake_(when);
+    return place;
+  }
   if (!thread_.joinable()) {
     thread_ = std::thread([this] { run(); });
   } else if (at == waiting_.begin()) {
@@ -32,6 +37,17 @@ bool DiskWaits::end(const Place& place) {
   leave = std::move(found->second);
   waiting_.erase(found);
   return true;
+}
+
+void DiskWaits::turn(MonoTime now) {
+  std::unique_lock lock(mutex_);
+  while (!stopping_ && !waiting_.empty() && waiting_.begin()->first.first <= now) {
+    const std::function<void()> leave = std::move(waiting_.begin()->second);
+    waiting_.erase(waiting_.begin());
+    lock.unlock();
+    leave();
+    lock.lock();
+  }
 }
 
 void DiskWaits::stop() noexcept {
@@ -63,14 +79,13 @@ void DiskWaits::run() {
       continue;
     }
     const MonoTime when = waiting_.begin()->first.first;
-    if (std::chrono::steady_clock::now() < when) {
+    const MonoTime now = std::chrono::steady_clock::now();
+    if (now < when) {
       changed_.wait_until(lock, when);
       continue;
     }
-    const std::function<void()> leave = std::move(waiting_.begin()->second);
-    waiting_.erase(waiting_.begin());
     lock.unlock();
-    leave();
+    turn(now);
     lock.lock();
   }
 }

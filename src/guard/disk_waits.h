@@ -22,13 +22,15 @@ inline constexpr Nanos kDiskHangs = std::chrono::seconds(1);
 // the disk does.
 //
 // Bounds:      as many as wait: the journal takes no more than it has room for.
-// Threads:     any. The first to wait starts a thread, in which callers leave.
+// Threads:     any. The first to wait starts a thread, in which callers leave; unless it is driven.
 class DiskWaits {
  public:
   // Names one that waits.
   using Place = std::pair<MonoTime, std::uint64_t>;
 
-  DiskWaits() = default;
+  // Driven: it has no thread, and `wake` hears when turn() is due, for whoever has a clock of their
+  // own.
+  explicit DiskWaits(std::function<void(MonoTime)> wake = {}) : wake_(std::move(wake)) {}
   ~DiskWaits();
   DiskWaits(const DiskWaits&) = delete;
   DiskWaits& operator=(const DiskWaits&) = delete;
@@ -37,6 +39,8 @@ class DiskWaits {
   Place begin(MonoTime when, std::function<void()> leave);
   // What it waited for has come. False: it has left, or is leaving.
   bool end(const Place& place);
+  // Those leave whose time has come.
+  void turn(MonoTime now);
   // Returns once no `leave` is under way.
   void stop() noexcept;
 
@@ -46,6 +50,7 @@ class DiskWaits {
  private:
   void run();
 
+  const std::function<void(MonoTime)> wake_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<Place, std::function<void()>> waiting_;

@@ -200,7 +200,8 @@ Result<std::unique_ptr<UsageRecorder>> UsageRecorder::open_on(const Ground& grou
                                                               const policy::JournalSpec& spec,
                                                               Clock& clock,
                                                               render::Metrics& metrics) {
-  std::unique_ptr<UsageRecorder> recorder(new UsageRecorder(clock, metrics, nullptr));
+  std::unique_ptr<UsageRecorder> recorder(
+      new UsageRecorder(clock, metrics, nullptr, ground.wake_waits));
   UsageRecorder* self = recorder.get();
   recorder->process_ = ground.process;
   recorder->book_ = std::make_unique<ReservationBook>(clock);
@@ -223,8 +224,9 @@ Result<std::unique_ptr<UsageRecorder>> UsageRecorder::open_on(const Ground& grou
   return recorder;
 }
 
-UsageRecorder::UsageRecorder(Clock& clock, render::Metrics& metrics, Observer* observer)
-    : clock_(clock), metrics_(metrics), observer_(observer) {}
+UsageRecorder::UsageRecorder(Clock& clock, render::Metrics& metrics, Observer* observer,
+                             std::function<void(MonoTime)> wake_waits)
+    : clock_(clock), metrics_(metrics), observer_(observer), waits_(std::move(wake_waits)) {}
 
 bool UsageRecorder::has_room() const {
   return journal_->has_room();

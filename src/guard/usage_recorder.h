@@ -40,11 +40,12 @@ class UsageRecorder {
   static Result<std::unique_ptr<UsageRecorder>> open(const policy::JournalSpec& spec, Clock& clock,
                                                      render::Metrics& metrics, Observer* observer);
   // What lies below a recorder of a simulation, which has no thread: whoever opened it turns its
-  // journal and its settler.
+  // journal, its settler, and its waits.
   struct Ground {
     std::string vfs;
     int log_pages = 0;
-    std::function<void()> wake;  // the journal: see its Options
+    std::function<void()> wake;                // the journal: see its Options
+    std::function<void(MonoTime)> wake_waits;  // see DiskWaits
     std::function<Result<std::unique_ptr<ledger::Ledger>>()> open_ledger;
     std::uint64_t journal = 0;  // its name
     std::uint64_t process = 0;  // the first half of this process's event ids
@@ -149,7 +150,8 @@ class UsageRecorder {
   HeldReservation hold(const Plan& plan, const Usage& usage, const ReservationTerms& terms,
                        const Decision* decision);
 
-  UsageRecorder(Clock& clock, render::Metrics& metrics, Observer* observer);
+  UsageRecorder(Clock& clock, render::Metrics& metrics, Observer* observer,
+                std::function<void(MonoTime)> wake_waits = {});
   void write_metrics(render::Exposition& out) const;
 
   Clock& clock_;

@@ -154,6 +154,7 @@ Result<void> JournalFile::make_tables() {
                             ";PRAGMA user_version=" + std::to_string(kJournalFile.format);
   if (auto marked = db_.run(marks.c_str()); !marked) return marked;
   if (auto made = db_.run(kTables); !made) return made;
+  if (auto made = NoteTable::make_tables(db_); !made) return made;
   auto first = db_.prepare("INSERT INTO journal VALUES(1, ?, ?, 0, 0, 0, 0, 0)");
   if (!first) return first.error();
   const std::int64_t name = options_.name != 0 ? number(options_.name) : random_name();

@@ -39,20 +39,20 @@ Result<void> NoteTable::open(Database& db) {
   if (!format) return format.error();
   if (*format > kFormat) return of_later_format(db, *format);
   if (*format == 0) {
-    if (auto made = make_tables(); !made) return made;
+    auto transaction = Transaction::begin(db);
+    if (!transaction) return transaction.error();
+    if (auto made = make_tables(db); !made) return made;
+    if (auto kept = transaction->commit(); !kept) return kept;
   }
   if (auto prepared = prepare(); !prepared) return prepared;
   return read_state();
 }
 
-Result<void> NoteTable::make_tables() {
-  auto transaction = Transaction::begin(*db_);
-  if (!transaction) return transaction.error();
-  if (auto made = db_->run(kTables); !made) return made;
-  auto first = db_->prepare("INSERT INTO notes_state VALUES(1, ?, 0)");
+Result<void> NoteTable::make_tables(Database& db) {
+  if (auto made = db.run(kTables); !made) return made;
+  auto first = db.prepare("INSERT INTO notes_state VALUES(1, ?, 0)");
   if (!first) return first.error();
-  if (auto put = first->bind(1, kFormat).run(); !put) return put;
-  return transaction->commit();
+  return first->bind(1, kFormat).run();
 }
 
 Result<void> NoteTable::prepare() {

@@ -20,6 +20,8 @@ class NoteTable {
   // Of the notes' tables and of what is in them. A journal's file has a format of its own.
   static constexpr std::int64_t kFormat = 1;
 
+  // Within the caller's transaction: the tables of a database that has none of them.
+  static Result<void> make_tables(Database& db);
   // Makes what is missing of the tables, in a transaction of its own.
   //
   // Errors:      failed_precondition: the notes are of a later format. They are left as they are.
@@ -38,7 +40,6 @@ class NoteTable {
   std::uint64_t done() const noexcept { return done_; }
 
  private:
-  Result<void> make_tables();
   Result<void> prepare();
   Result<void> keep_few();
 

@@ -31,7 +31,7 @@ class SettlingThroughAProxy : public ::testing::Test {
   Guard open() {
     return Guard::open(
                Policy::parse("store: {url: 'redis://127.0.0.1:" + std::to_string(proxy_->port()) +
-                             "', deadline: 100ms}\n"
+                             "', deadline: 100ms, workers: {of: 1, index: 0}}\n"
                              "journal: {folder: " +
                              folder_ +
                              "/journal, within: 20ms}\n"

@@ -28,8 +28,8 @@ std::string text_of(std::size_t temperament, const Numbers& n) {
   std::string text =
       "store:\n  url: redis://simulated\n  workers: {of: " + std::to_string(kWorkers) + "}\n";
   text += kStores[temperament];
-  // Where there is one, the run says where it lies.
-  text += "journal: simulated\ninputs: [user]\nroutes:\n";
+  // Where there is one, the run says where it lies, and which ledger it is that all have.
+  text += "journal: {folder: simulated, ledger: 'sqlite:simulated'}\ninputs: [user]\nroutes:\n";
   const auto add = [&text](const std::string& name, const std::string& limits,
                            const std::string& policy) {
     text += "  " + name + ":\n    limits: [" + limits + "]\n    " + policy + "\n";

@@ -26,6 +26,12 @@ std::unique_ptr<guard::UsageRecorder> SimUsage::open(std::uint64_t process, Cloc
       {.vfs = place_.disk.name(),
        .log_pages = kLogPages,
        .wake = [this] { turn_journal_at(loop_.mono() + place_.takes); },
+       .wake_waits =
+           [this](MonoTime when) {
+             loop_.at(when, [this, alive = std::weak_ptr(alive_)] {
+               if (!alive.expired()) recorder_->waits().turn(loop_.mono());
+             });
+           },
        .open_ledger = [this] { return ledger_.open(); },
        .journal = place_.journal,
        .process = process},
