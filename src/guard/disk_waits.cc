@@ -11,7 +11,9 @@ DiskWaits::~DiskWaits() {
   stop();
 }
 
-DiskWaits::Place DiskWaits::begin(MonoTime when, std::function<void()> leave) {
+DiskWaits::Place DiskWaits::begin(Nanos within, std::function<void()> leave) {
+  const MonoTime now = clock_ != nullptr ? clock_->mono() : std::chrono::steady_clock::now();
+  const MonoTime when = now + within;
   std::unique_lock lock(mutex_);
   const Place place{when, ++next_};
   const auto at = waiting_.emplace(place, std::move(leave)).first;

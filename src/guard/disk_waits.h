@@ -28,15 +28,18 @@ class DiskWaits {
   // Names one that waits.
   using Place = std::pair<MonoTime, std::uint64_t>;
 
-  // Driven: it has no thread, and `wake` hears when turn() is due, for whoever has a clock of their
-  // own.
-  explicit DiskWaits(std::function<void(MonoTime)> wake = {}) : wake_(std::move(wake)) {}
+  // Waits by the system's clock, whatever clock decides: a disk does not know of another one.
+  DiskWaits() = default;
+  // Driven, where there is a `wake`: it has no thread, and `wake` hears when turn() is due by
+  // `clock`.
+  DiskWaits(Clock& clock, std::function<void(MonoTime)> wake)
+      : clock_(wake ? &clock : nullptr), wake_(std::move(wake)) {}
   ~DiskWaits();
   DiskWaits(const DiskWaits&) = delete;
   DiskWaits& operator=(const DiskWaits&) = delete;
 
-  // Calls `leave` at `when`, or soon after, unless end() comes before. After stop() never.
-  Place begin(MonoTime when, std::function<void()> leave);
+  // Calls `leave` after so long, or soon after, unless end() comes before. After stop() never.
+  Place begin(Nanos within, std::function<void()> leave);
   // What it waited for has come. False: it has left, or is leaving.
   bool end(const Place& place);
   // Those leave whose time has come.
@@ -50,6 +53,7 @@ class DiskWaits {
  private:
   void run();
 
+  Clock* const clock_ = nullptr;
   const std::function<void(MonoTime)> wake_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -138,10 +138,11 @@ Guard::Impl::~Impl() {
 
 std::uint64_t Guard::Impl::close() noexcept {
   safeguards_.share(nullptr, nullptr);
-  if (shared_) shared_->close();  // callbacks that ask again find it here
-  shared_.reset();
+  // Callbacks that ask again find both here, closed, until nobody is left to be told anything.
+  if (shared_) shared_->close();
   const std::uint64_t lost = usage_ ? usage_->close() : 0;
   usage_.reset();
+  shared_.reset();
   return lost;
 }
 

@@ -51,8 +51,7 @@ namespace {
 void settle_by(guard::UsageRecorder& usage, std::string_view reservation, std::uint64_t units,
                std::function<void(Result<Settlement>)> done) {
   const auto told = std::make_shared<std::function<void(Result<Settlement>)>>(std::move(done));
-  const MonoTime until = std::chrono::steady_clock::now() + guard::kDiskHangs;
-  const auto place = usage.waits().begin(until, [told] {
+  const auto place = usage.waits().begin(guard::kDiskHangs, [told] {
     (*told)(Error{ErrorCode::unavailable,
                   "reservation: the disk does not answer; settle it again, as the same units"});
   });

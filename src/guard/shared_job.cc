@@ -142,6 +142,11 @@ class Guard::Impl::Job : public guard::SharedAsk {
   std::weak_ptr<guard::SharedStore> store() const noexcept { return impl_.shared_; }
   guard::UsageRecorder& usage() const noexcept { return *impl_.usage_; }
   MonoTime now() const noexcept { return impl_.clock_->mono(); }
+  // How long a caller waits for the disk.
+  Nanos disk_within() const noexcept {
+    const MonoTime asked = now();
+    return disk_by(asked) - asked;
+  }
   // Until when a caller that is there waits for the disk.
   MonoTime disk_by(MonoTime now) const noexcept {
     return options_.deadline ? std::max(begun_ + *options_.deadline, now) + kStuckAfter
@@ -189,8 +194,8 @@ class CallbackJob final : public Job {
     const std::shared_ptr<CallbackJob> self(this);
     // Until the disk has it, but no longer than the caller would wait: as recorded() does.
     guard::UsageRecorder& usage = this->usage();
-    const auto place = usage.waits().begin(
-        this->disk_by(this->now()), [self, verdict, store_now, store = this->store()] {
+    const auto place =
+        usage.waits().begin(this->disk_within(), [self, verdict, store_now, store = this->store()] {
           self->tell(self->not_recorded(store, verdict, self->findings()), store_now);
         });
     this->record(verdict, store_now, this->findings(),
@@ -397,9 +402,9 @@ void Guard::Impl::decide_local_async(PolicyRef policy, const guard::BoundRoute& 
   }
   // Of its own: who leaves must not share what comes later.
   const auto later = std::make_shared<guard::MeteredCall>(*call);
-  const auto place = usage_->waits().begin(
-      clock_->mono() + options.deadline.value_or(guard::kDiskHangs) + kStuckAfter,
-      [tell, cost = options.cost] { tell(refused_by_journal(cost)); });
+  const auto place =
+      usage_->waits().begin(options.deadline.value_or(guard::kDiskHangs) + kStuckAfter,
+                            [tell, cost = options.cost] { tell(refused_by_journal(cost)); });
   reserve_local(plan, options, later, decision, [this, tell, call, later, place](Decision decided) {
     if (usage_->waits().end(place)) {
       call->reservation = later->reservation;

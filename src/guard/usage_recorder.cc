@@ -226,7 +226,7 @@ Result<std::unique_ptr<UsageRecorder>> UsageRecorder::open_on(const Ground& grou
 
 UsageRecorder::UsageRecorder(Clock& clock, render::Metrics& metrics, Observer* observer,
                              std::function<void(MonoTime)> wake_waits)
-    : clock_(clock), metrics_(metrics), observer_(observer), waits_(std::move(wake_waits)) {}
+    : clock_(clock), metrics_(metrics), observer_(observer), waits_(clock, std::move(wake_waits)) {}
 
 bool UsageRecorder::has_room() const {
   return journal_->has_room();
@@ -280,6 +280,9 @@ Result<void> UsageRecorder::meet(ledger::JournalFile& file) {
   std::vector<ledger::Note> notes;
   auto read = file.read_notes([&](const ledger::Note& note) { notes.push_back(note); });
   if (!read) return read;
+  std::sort(notes.begin(), notes.end(), [](const ledger::Note& one, const ledger::Note& other) {
+    return one.until < other.until;
+  });
   for (const ledger::Note& note : notes) damaged += restore(note) ? 0 : 1;
   unreadable_.fetch_add(damaged, std::memory_order_relaxed);
   if (damaged > 0 && observer_ != nullptr) {

@@ -75,9 +75,12 @@ std::uint64_t most_in(const limit::Numbers& numbers, Nanos interval) noexcept {
   return 0;
 }
 
-std::uint64_t most_in_window(const limit::Numbers& numbers) noexcept {
-  if (numbers.algorithm == Algorithm::gcra) return most_in(numbers, Nanos(numbers.period_ns));
-  return numbers.limit;
+std::uint64_t most_in_window(const limit::Numbers& numbers, Nanos clocks_apart) noexcept {
+  const Nanos period(numbers.period_ns);
+  if (numbers.algorithm == Algorithm::gcra) return most_in(numbers, period + clocks_apart);
+  if (numbers.algorithm == Algorithm::fixed_window || clocks_apart.count() == 0)
+    return numbers.limit;
+  return most_in(numbers, period + clocks_apart);
 }
 
 std::uint64_t most_of_parts(const limit::Numbers& numbers, std::uint32_t workers,
@@ -102,7 +105,7 @@ std::uint64_t most_of_parts(const limit::Numbers& numbers, std::uint32_t workers
 
 std::optional<std::uint64_t> most_admitted(const limit::Numbers& numbers, FailurePolicy policy,
                                            const Exposure& exposure) noexcept {
-  const Wide whole = most_in_window(numbers);
+  const Wide whole = most_in_window(numbers, exposure.clocks_apart);
   if (whole == 0) return 0;  // a block holds in every mode
   Wide most = 0;
   if (exposure.store_answered) most += whole * (Wide{1} + exposure.losses);

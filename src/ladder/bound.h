@@ -21,7 +21,10 @@ std::uint64_t most_in(const limit::Numbers& numbers, Nanos interval) noexcept;
 
 // The most that one counter admits in one window: one of its own for fixed_window and
 // sliding_window, any interval of one period for gcra and sliding_log.
-std::uint64_t most_in_window(const limit::Numbers& numbers) noexcept;
+// Where each worker counts by its own clock, and two are `clocks_apart`: what one clock sees as an
+// interval of a log, or as the moving window, took so much less or more than its length. A window
+// that lies fixed admits its limit, wherever it was seen to begin.
+std::uint64_t most_in_window(const limit::Numbers& numbers, Nanos clocks_apart = Nanos{0}) noexcept;
 
 // What a fleet went through in one window of a limit. Where there are several regions, each of them
 // is such a fleet, with a store of its own, and went through as much.
@@ -33,6 +36,7 @@ struct Exposure {
   bool fallback_answered = false;  // a second store was asked instead
   std::uint32_t losses = 0;        // times that the store lost its data
   std::uint32_t regions = 1;       // fleets that each grant the whole limit
+  Nanos clocks_apart{0};           // of two workers, where each counts by its own
   // settle: units that a metered rule may serve beyond its parts; absent: as many as come.
   std::optional<std::uint64_t> overspend = 0;
   const limit::Numbers* ceiling = nullptr;  // of the route, one in each process; null: none

@@ -7,6 +7,7 @@
 #include "ladder/bound.h"
 #include "ladder/explain_safeguards.h"
 #include "ladder/explain_words.h"
+#include "limit/client_skew.h"
 #include "policy/duration.h"
 #include "policy/store_url.h"
 
@@ -26,10 +27,20 @@ bool is_embedded(const Model& model) {
   return model.store.url == "memory:";
 }
 
+std::uint32_t regions_of(const Model& model) {
+  return is_embedded(model) ? 1 : model.store.regions;
+}
+
+// Of two workers.
+Nanos clocks_apart(const Model& model) {
+  if (is_embedded(model) || !model.store.client_clock) return Nanos{0};
+  return Nanos{2 * limit::kMostClientSkewNs};
+}
+
 // In all regions, of each of which `workers` are.
 std::uint32_t workers_everywhere(const Model& model, std::uint32_t workers) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
-  return static_cast<std::uint32_t>(std::min(std::uint64_t{workers} * model.store.regions, kMost));
+  return static_cast<std::uint32_t>(std::min(std::uint64_t{workers} * regions_of(model), kMost));
 }
 
 std::uint64_t times(std::uint64_t regions, std::uint64_t units) {
@@ -83,7 +94,8 @@ std::vector<RuleBound> bounds_of_a_change(const Model& model, const Route& route
   return bounds_of(route, {.workers = options.workers,
                            .cut_off = options.workers,
                            .fallback_answered = model.store.fallback_url.has_value(),
-                           .regions = model.store.regions});
+                           .regions = regions_of(model),
+                           .clocks_apart = clocks_apart(model)});
 }
 
 // Whether the store can have said something that denies a request later, too.
@@ -122,7 +134,9 @@ StateOfStore answering(const Model& model, const Route& route, const ExplainOpti
   StateOfStore out{.state = StoreState::answers, .meaning = "Counts are exact."};
   out.answers = {answer(Verdict::allowed, Reason::within_limit, "every limit has room"),
                  answer(Verdict::limited, Reason::over_limit, "a limit has not")};
-  out.bounds = bounds_of(route, {.workers = options.workers, .regions = model.store.regions});
+  out.bounds = bounds_of(route, {.workers = options.workers,
+                                 .regions = regions_of(model),
+                                 .clocks_apart = clocks_apart(model)});
   return out;
 }
 
@@ -142,7 +156,8 @@ StateOfStore away(const Model& model, const Route& route, const ExplainOptions& 
                                  .cut_off = options.workers,
                                  .store_answered = false,
                                  .fallback_answered = fallback,
-                                 .regions = model.store.regions});
+                                 .regions = regions_of(model),
+                                 .clocks_apart = clocks_apart(model)});
   const std::string under_ceiling =
       route.ceiling ? "over the ceiling of " + route.ceiling->text + " a worker" : "";
   const Answer over_ceiling = answer(Verdict::refused, Reason::over_ceiling, under_ceiling);
@@ -273,9 +288,10 @@ std::optional<std::uint64_t> most_in_outage(const Model& model, const Route& rou
                                             std::optional<std::uint64_t> ceilings) {
   if (rule.shadow || route.shadow) return std::nullopt;
   return most_of_keys(rule, [&](const limit::Numbers& numbers) {
-    const std::uint64_t regions = model.store.regions;
+    const std::uint64_t regions = regions_of(model);
     auto most = most_without_store(route, rule, numbers, length, regions, ceilings);
-    if (most && model.store.fallback_url) *most += times(regions, most_in(numbers, length));
+    if (most && model.store.fallback_url)
+      *most += times(regions, most_in(numbers, length + clocks_apart(model)));
     return most;
   });
 }
@@ -292,19 +308,19 @@ ExplainedOutage outage_of(const Model& model, const Route& route, const ExplainO
   return out;
 }
 
-ExplainedRule explained(const Route& route, const Rule& rule) {
-  const auto in_period = [](const limit::Numbers& numbers) -> std::optional<std::uint64_t> {
-    return most_in(numbers, Nanos(numbers.period_ns));
+ExplainedRule explained(const Route& route, const Rule& rule, Nanos apart) {
+  const auto in_period = [apart](const limit::Numbers& numbers) -> std::optional<std::uint64_t> {
+    return most_in(numbers, Nanos(numbers.period_ns) + apart);
   };
   std::uint64_t of_overrides = 0;
   for (const auto& [value, numbers] : rule.overrides)
-    of_overrides = std::max(of_overrides, most_in_window(numbers));
+    of_overrides = std::max(of_overrides, most_in_window(numbers, apart));
   return ExplainedRule{
       .name = rule.name,
       .numbers = rule.numbers,
-      .most_in_window = std::max(most_in_window(rule.numbers), of_overrides),
+      .most_in_window = std::max(most_in_window(rule.numbers, apart), of_overrides),
       .most_in_period = *most_of_keys(rule, in_period),
-      .counted = counted_in_words(rule),
+      .counted = counted_in_words(rule, apart),
       .shadow = rule.shadow || route.shadow,
       .meter = rule.meter,
       .exemptions = rule.exempt.size(),
@@ -321,7 +337,8 @@ ExplainedRoute explained(const Model& model, const Route& route, const ExplainOp
                      .policy_reason = policy_reason(route),
                      .ceiling = route.ceiling ? route.ceiling->text : ""};
   for (const policy::Match& match : route.matches) out.matches.push_back(match_in_words(match));
-  for (const Rule& rule : route.rules) out.rules.push_back(explained(route, rule));
+  for (const Rule& rule : route.rules)
+    out.rules.push_back(explained(route, rule, clocks_apart(model)));
   out.states.push_back(answering(model, route, options));
   const StateOfStore gone = away(model, route, options);
   out.states.push_back(slow(model, route, gone, options));
@@ -370,7 +387,9 @@ std::vector<std::string> store_facts(const Model& model) {
   if (model.store.client_clock)
     out.push_back(
         "Workers count by their own clocks, each within 400 ms of the store's: windows may begin "
-        "that much early or late.");
+        "that much early or late, and what is said of any interval counts the 0.8 s that two of "
+        "them "
+        "may be apart.");
   return out;
 }
 
@@ -419,7 +438,7 @@ Result<Explanation> explain(const Model& model, const ExplainOptions& options) {
   Explanation out{.store = policy::redacted(model.store.url),
                   .embedded = is_embedded(model),
                   .workers = std::max(options.workers, 1u),
-                  .regions = is_embedded(model) ? 1 : model.store.regions};
+                  .regions = regions_of(model)};
   out.deadline = policy::to_text(model.store.deadline);
   ExplainOptions checked = options;
   checked.workers = out.workers;

@@ -92,6 +92,25 @@ TEST(Explain, SaysWhoseTimeCounts) {
             std::string::npos);
 }
 
+// Two servers with clocks 780 ms apart admitted 10 and 275 of what is said to be 5 and 200.
+TEST(Explain, CountsHowFarWorkersOwnClocksMayBeApart) {
+  const auto most = [](const std::string& limit) {
+    const Explanation by_own =
+        explained("{limits: [" + limit + "], protects: security}", {.workers = 2},
+                  "{url: 'redis://127.0.0.1', clock: client}");
+    return state(by_own, StoreState::answers).bounds[0].most;
+  };
+  EXPECT_EQ(most("{requests: 5, per: 10s, algorithm: sliding_log}"), 10u);
+  EXPECT_EQ(most("{requests: 100, per: 1s, algorithm: gcra}"), 100u + 180u);
+  EXPECT_EQ(most("{requests: 100, per: 1s, algorithm: fixed_window}"), 100u) << "of each window";
+  const std::string said =
+      one_line(explained("{limits: [{requests: 5, per: 10s, algorithm: sliding_log}], protects: "
+                         "security}",
+                         {.workers = 2}, "{url: 'redis://127.0.0.1', clock: client}"));
+  EXPECT_EQ(said.find("exactly"), std::string::npos) << said;
+  EXPECT_NE(said.find("10 in the worst one"), std::string::npos) << said;
+}
+
 TEST(Explain, PrintsTheBoundThatIsEnforced) {
   const Explanation bounded = explained(
       "{limits: [{requests: 100, per: minute, algorithm: fixed_window}], protects: capacity}",

@@ -72,17 +72,22 @@ std::string interval_in_words(Nanos interval) {
   return policy::to_text(interval);
 }
 
-std::string counted_in_words(const policy::Rule& rule) {
+std::string counted_in_words(const policy::Rule& rule, Nanos clocks_apart) {
   const limit::Numbers& numbers = rule.numbers;
   if (numbers.limit == 0) return "nothing passes, whatever happens";
   const std::string period = interval_in_words(Nanos(numbers.period_ns));
-  const std::string worst = std::to_string(most_in(numbers, Nanos(numbers.period_ns)));
+  const std::string worst =
+      std::to_string(most_in(numbers, Nanos(numbers.period_ns) + clocks_apart));
   const std::string most = std::to_string(numbers.limit);
   switch (numbers.algorithm) {
     case Algorithm::gcra:
-      return gcra_in_words(numbers) + nominal_note(rule);
+      return gcra_in_words(numbers) + nominal_note(rule) +
+             (clocks_apart.count() > 0 ? "; by workers' own clocks " + worst : "");
     case Algorithm::sliding_log:
-      return "at most " + most + " in any " + period + ", exactly" + nominal_note(rule);
+      return "at most " + most + " in any " + period +
+             (clocks_apart.count() > 0 ? " of a worker's own clock; " + worst + " in the worst one"
+                                       : ", exactly") +
+             nominal_note(rule);
     case Algorithm::fixed_window:
       if (numbers.calendar != limit::Calendar::none)
         return "at most " + most + " in each " + calendar_name(numbers) + " (UTC)";

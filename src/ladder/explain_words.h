@@ -12,7 +12,7 @@ namespace weir::ladder {
 // "minute", "30 seconds", "500ms".
 std::string interval_in_words(Nanos interval);
 // "12 at once, then one every 5s; 24 in the worst minute".
-std::string counted_in_words(const policy::Rule& rule);
+std::string counted_in_words(const policy::Rule& rule, Nanos clocks_apart);
 // "Each of 3 workers admits its part: 34, 33, 33 of 100 per minute by user."
 std::string parts_in_words(const policy::Route& route, std::uint32_t workers);
 std::string overspend_in_words(const policy::Route& route);

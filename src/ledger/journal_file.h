@@ -45,6 +45,7 @@ class JournalFile {
     // Pages of the write-ahead log before they are carried into the database: 4 MiB.
     int log_pages = 1'000;
     std::uint64_t name = 0;  // of a journal that is made; 0: drawn
+    std::uint64_t most_notes = kMostNotes;
   };
   using Counts = JournalCounts;
 
@@ -90,7 +91,8 @@ class JournalFile {
   std::uint64_t id() const noexcept { return id_; }
 
  private:
-  explicit JournalFile(Options options) : options_(std::move(options)) {}
+  explicit JournalFile(Options options)
+      : options_(std::move(options)), notes_(options_.most_notes) {}
 
   Result<void> find();
   Result<void> set_up();

@@ -378,6 +378,33 @@ TEST_F(JournalOnDisk, SaysHowMuchEndedWithIt) {
   EXPECT_EQ(journal->close(), 2u);
 }
 
+// More than it holds: those that end first go, of requests' keys before all others. (A file that
+// had been moved once it was opened crashed here.)
+TEST_F(JournalOnDisk, LetsGoOfNotesThatAreTooMany) {
+  JournalFile::Options few = file();
+  few.most_notes = 20;
+  auto journal = JournalFile::open(few);
+  ASSERT_TRUE(journal) << journal.error().message;
+  const auto put = [&](const std::string& id) {
+    const Note note{.id = id,
+                    .at = testing::at_second(100),
+                    .until = testing::at_second(10'000),
+                    .units = 1,
+                    .body = {},
+                    .what = Note::Do::put};
+    return journal->commit({}, {}, {&note, 1});
+  };
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(put("o" + std::to_string(i)));
+  for (int i = 0; i < 30; ++i) ASSERT_TRUE(put("k" + std::to_string(i)));
+  std::size_t overspent = 0, all = 0;
+  ASSERT_TRUE(journal->read_notes([&](const Note& note) {
+    ++all;
+    overspent += note.id[0] == 'o' ? 1 : 0;
+  }));
+  EXPECT_EQ(overspent, 5u);
+  EXPECT_LE(all, 20u);
+}
+
 TEST_F(JournalOnDisk, KnowsItsNotesAgainUntilTheyEnd) {
   const auto note = [](const char* id, int until, std::int64_t units,
                        Note::Do what = Note::Do::put) {

@@ -34,7 +34,6 @@ Result<std::int64_t> format_of(Database& db) {
 }  // namespace
 
 Result<void> NoteTable::open(Database& db) {
-  db_ = &db;
   const auto format = format_of(db);
   if (!format) return format.error();
   if (*format > kFormat) return of_later_format(db, *format);
@@ -44,7 +43,7 @@ Result<void> NoteTable::open(Database& db) {
     if (auto made = make_tables(db); !made) return made;
     if (auto kept = transaction->commit(); !kept) return kept;
   }
-  if (auto prepared = prepare(); !prepared) return prepared;
+  if (auto prepared = prepare(db); !prepared) return prepared;
   return read_state();
 }
 
@@ -55,7 +54,7 @@ Result<void> NoteTable::make_tables(Database& db) {
   return first->bind(1, kFormat).run();
 }
 
-Result<void> NoteTable::prepare() {
+Result<void> NoteTable::prepare(Database& db) {
   const std::pair<Statement*, const char*> all[] = {
       {&put_, "INSERT OR REPLACE INTO notes VALUES(?, ?, ?, ?)"},
       {&add_,
@@ -67,6 +66,11 @@ Result<void> NoteTable::prepare() {
        "INSERT OR IGNORE INTO notes_before SELECT one.id, old.until, old.units, old.body"
        "  FROM (SELECT ? AS id) AS one LEFT JOIN notes AS old ON old.id = one.id"},
       {&clear_before_, "DELETE FROM notes_before"},
+      {&restore_before_,
+       "INSERT INTO notes SELECT id, until, units, body FROM notes_before WHERE until IS NOT NULL"},
+      {&remove_touched_, "DELETE FROM notes WHERE id IN (SELECT id FROM notes_before)"},
+      {&read_done_, "SELECT done FROM notes_state"},
+      {&count_all_, "SELECT count(*) FROM notes"},
       {&set_done_, "UPDATE notes_state SET done = ?"},
       // A few at a time, so that no commit pays for all.
       {&forget_,
@@ -80,20 +84,29 @@ Result<void> NoteTable::prepare() {
       {&fewer_, "DELETE FROM notes WHERE id IN (SELECT id FROM notes ORDER BY until LIMIT 10000)"},
   };
   for (const auto& [statement, sql] : all) {
-    auto prepared = db_->prepare(sql);
+    auto prepared = db.prepare(sql);
     if (!prepared) return prepared.error();
     *statement = std::move(*prepared);
   }
   return {};
 }
 
+// The statements, unlike the database's handle, stay good when the file that owns both is moved.
+Result<std::uint64_t> NoteTable::number_of(Statement& statement) {
+  const auto row = statement.step();
+  if (!row) return row.error();
+  const auto found = static_cast<std::uint64_t>(*row ? statement.number(0) : 0);
+  statement.reset();
+  return found;
+}
+
 Result<void> NoteTable::read_state() {
-  const auto done = db_->number("SELECT done FROM notes_state");
+  const auto done = number_of(read_done_);
   if (!done) return done.error();
-  const auto count = db_->number("SELECT count(*) FROM notes");
+  const auto count = number_of(count_all_);
   if (!count) return count.error();
-  done_ = taking_ = static_cast<std::uint64_t>(*done);
-  count_ = counting_ = static_cast<std::uint64_t>(*count);
+  done_ = taking_ = *done;
+  count_ = counting_ = *count;
   return {};
 }
 
@@ -128,11 +141,11 @@ Result<void> NoteTable::take(std::span<const Note> notes) {
 
 Result<void> NoteTable::keep_few() {
   for (Statement* fewer : {&fewer_keys_, &fewer_}) {
-    if (counting_ <= kMostNotes) return {};
-    const auto counted = db_->number("SELECT count(*) FROM notes");
+    if (counting_ <= most_) return {};
+    const auto counted = number_of(count_all_);
     if (!counted) return counted.error();
-    counting_ = static_cast<std::uint64_t>(*counted);
-    if (counting_ <= kMostNotes) return {};
+    counting_ = *counted;
+    if (counting_ <= most_) return {};
     if (auto done = fewer->run(); !done) return done;
     counting_ -= std::min(counting_, kFewer);
   }
@@ -146,11 +159,8 @@ void NoteTable::committed() noexcept {
 
 Result<void> NoteTable::undo_after(std::uint64_t done) {
   if (done_ <= done) return {};
-  for (const char* step : {"DELETE FROM notes WHERE id IN (SELECT id FROM notes_before)",
-                           "INSERT INTO notes SELECT id, until, units, body FROM notes_before"
-                           "  WHERE until IS NOT NULL",
-                           "DELETE FROM notes_before"}) {
-    if (auto undone = db_->run(step); !undone) return undone;
+  for (Statement* step : {&remove_touched_, &restore_before_, &clear_before_}) {
+    if (auto undone = step->run(); !undone) return undone;
   }
   taking_ = done;
   return set_done_.bind(1, static_cast<std::int64_t>(done)).run();
@@ -160,7 +170,9 @@ Result<void> read_notes(Database& db, const std::function<void(const Note&)>& ea
   const auto format = format_of(db);
   if (!format) return format.error();
   if (*format > NoteTable::kFormat) return of_later_format(db, *format);
-  auto rows = db.prepare("SELECT id, until, units, body FROM notes ORDER BY until");
+  // As they lie: by the order of their ends each would be looked for by itself, which takes minutes
+  // of a million.
+  auto rows = db.prepare("SELECT id, until, units, body FROM notes");
   if (!rows) return rows.error();
   for (;;) {
     const auto row = rows->step();

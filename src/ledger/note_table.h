@@ -17,6 +17,9 @@ namespace weir::ledger {
 // Threads:     one at a time, as its Database.
 class NoteTable {
  public:
+  // It holds so many at most.
+  explicit NoteTable(std::uint64_t most = kMostNotes) : most_(most) {}
+
   // Of the notes' tables and of what is in them. A journal's file has a format of its own.
   static constexpr std::int64_t kFormat = 1;
 
@@ -40,15 +43,20 @@ class NoteTable {
   std::uint64_t done() const noexcept { return done_; }
 
  private:
-  Result<void> prepare();
+  Result<void> prepare(Database& db);
   Result<void> keep_few();
+  static Result<std::uint64_t> number_of(Statement& statement);
 
-  Database* db_ = nullptr;
+  std::uint64_t most_ = kMostNotes;
   Statement put_;
   Statement add_;
   Statement remove_;
   Statement keep_before_;
   Statement clear_before_;
+  Statement restore_before_;
+  Statement remove_touched_;
+  Statement read_done_;
+  Statement count_all_;
   Statement set_done_;
   Statement forget_;
   Statement fewer_keys_;
@@ -59,7 +67,7 @@ class NoteTable {
   std::uint64_t counting_ = 0;
 };
 
-// Calls `each` for every note, those first that end first; their `what` and `at` mean nothing.
+// Calls `each` for every note, in no order; their `what` and `at` mean nothing.
 //
 // Errors:      failed_precondition: the notes are of a later format; else as sqlite_error().
 Result<void> read_notes(Database& db, const std::function<void(const Note&)>& each);

@@ -140,7 +140,8 @@ void judge(StoreReport& report) {
   if (std::chrono::abs(report.skew) >= kSkewWorthSaying) {
     say(Severity::warning, "its clock is " + milliseconds(std::chrono::abs(report.skew)) +
                                (report.skew > Nanos{0} ? " ahead of" : " behind") +
-                               " this host's; limits follow the store's");
+                               " this host's; unless each worker's own clock is to count, limits "
+                               "follow the store's");
   }
 }
 
