@@ -98,6 +98,7 @@ struct History {
   std::vector<std::string> keys_without_expiry;
   std::vector<std::string> not_closed;  // breakers at the end
   std::vector<std::string> over_parts;  // parts that together were above their limit
+  bool left_out_above = false;          // with those that the roster leaves out
   std::vector<std::string> no_part;     // workers without one in the end
   std::vector<std::string> late_writes;
   std::map<std::uint64_t, Life> lives;  // by incarnation: of a fleet that meters

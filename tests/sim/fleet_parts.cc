@@ -31,6 +31,7 @@ void Fleet::look_at_parts(std::size_t place, std::size_t user) {
   const auto& rules = route(0, place).rules;
   for (std::size_t rule = 0; rule < rules.size(); ++rule) {
     const Roster::Parts parts = parts_of(place, user, rule);
+    if (parts.with_left_out > rules[rule].numbers.limit) history_.left_out_above = true;
     if (parts.sum <= rules[rule].numbers.limit || history_.over_parts.size() >= 4) continue;
     const auto us =
         std::chrono::duration_cast<std::chrono::microseconds>(loop_.mono() - history_.began);

@@ -54,13 +54,15 @@ void Roster::beat(std::string_view name, char what, const FleetReply& reply,
 }
 
 void Roster::lost(const std::vector<Holder>& holders) {
-  std::vector<std::string> kept;
+  std::vector<std::string_view> kept;
+  std::vector<std::string_view> out;
   for (const Holder& holder : holders) {
-    if (has_part(holder) && !left_out(holder, holders)) kept.push_back(holder.name);
+    if (has_part(holder)) (left_out(holder, holders) ? out : kept).push_back(holder.name);
   }
   loss_ = ++number_;
   for (auto& [name, known] : names_) {
     known.before_loss = std::find(kept.begin(), kept.end(), name) != kept.end();
+    known.out_at_loss = std::find(out.begin(), out.end(), name) != out.end();
     known.back.reset();
   }
 }
@@ -92,10 +94,9 @@ bool Roster::left_out(const Holder& holder, const std::vector<Holder>& holders) 
     const Number seen = read(other).number;
     const bool lapsed = them.lapsed && seen <= *them.lapsed;
     if (lapsed && me->second.joined > seen) return true;
-    if (loss_ && !me->second.before_loss && them.before_loss &&
-        (!them.back || read(holder).number < *them.back || seen < *loss_)) {
-      return true;
-    }
+    if (!loss_ || me->second.before_loss || !them.before_loss) continue;
+    if (!them.back || read(holder).number < *them.back || seen < *loss_) return true;
+    if (me->second.out_at_loss && (!me->second.back || seen < *me->second.back)) return true;
   }
   return false;
 }
@@ -114,6 +115,7 @@ Roster::Parts Roster::parts(const limit::Numbers& numbers, const KeyDigest& dige
     parts.all = parts.all && !out;
     const std::uint64_t units = part ? part->limit : 0;
     if (!out) parts.sum += units;
+    parts.with_left_out += units;
     parts.text += " " + holder.name + ":" + std::to_string(units) + " of " +
                   std::to_string(holder.division.workers()) + (out ? " (left out)" : "");
   }

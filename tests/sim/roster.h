@@ -29,7 +29,8 @@ struct Holder {
 // Left out are, as docs/concepts/failure.md says: whoever joined unseen by a worker whose lease was
 // over, for as long as that worker has not read again; a worker that was silent until it was
 // forgotten; and, where the store has lost its list, whoever joins before the others are back in
-// it.
+// it. Where the list is lost once more while somebody is left out, it is so until those who do not
+// count it have read it in the new list: it comes there with its part, as everybody does.
 class Roster {
  public:
   explicit Roster(testing::SimLoop& loop) : loop_(loop) {}
@@ -43,6 +44,7 @@ class Roster {
   // The parts of one limit at this moment that must fit it together.
   struct Parts {
     std::uint64_t sum = 0;
+    std::uint64_t with_left_out = 0;
     bool all = true;  // nobody's was left out, and everybody has one
     std::string text;
   };
@@ -63,6 +65,7 @@ class Roster {
     Number joined = 0;
     std::optional<Number> lapsed;  // found without a standing lease
     bool before_loss = false;      // it had a part when the list was lost
+    bool out_at_loss = false;      // it had one then, and was left out
     std::optional<Number> back;    // first beat after that
   };
 

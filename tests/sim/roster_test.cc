@@ -1,0 +1,116 @@
+#include "sim/roster.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weir::sim {
+namespace {
+
+using namespace std::chrono_literals;
+using ladder::Division;
+using ladder::MembershipView;
+using store::redis::FleetReply;
+
+// One list, and workers whose views are said outright.
+class Town {
+ public:
+  // A beat of a worker, after which it goes by a view of these members, itself included.
+  void beat(const std::string& name, const std::vector<std::string>& counts, bool held = true) {
+    loop_.run_for(10ms);
+    const auto in_list = std::find_if(list_.begin(), list_.end(),
+                                      [&](const auto& member) { return member.name == name; });
+    if (in_list == list_.end()) {
+      ++epoch_;
+      list_.push_back({.name = name,
+                       .joined_epoch = epoch_,
+                       .seen_epoch = epoch_,
+                       .lease_until = loop_.now() + 15s});
+    }
+    const FleetReply reply{.now = loop_.now(), .history = 1, .epoch = epoch_, .members = list_};
+    roster_.beat(name, in_list == list_.end() ? 'n' : 'b', reply, holders_);
+    MembershipView view{.history = 1,
+                        .epoch = epoch_,
+                        .self = name,
+                        .held = held,
+                        .members = {},
+                        .read_at = loop_.now()};
+    for (const std::string& each : counts) {
+      view.members.push_back({each, epoch_, epoch_, loop_.now() + 15s});
+    }
+    std::erase_if(holders_, [&](const Holder& holder) { return holder.name == name; });
+    holders_.push_back({name, view, Division::of_view(view)});
+  }
+  void lose_list() {
+    loop_.run_for(10ms);
+    roster_.lost(holders_);
+    list_.clear();
+  }
+  Roster::Parts parts() const {
+    limit::Numbers numbers;
+    numbers.algorithm = Algorithm::fixed_window;
+    numbers.limit = numbers.burst = 12;
+    numbers.period_ns = Nanos(1min).count();
+    return roster_.parts(numbers, KeyDigest{1, 2}, holders_);
+  }
+
+ private:
+  testing::SimLoop loop_;
+  Roster roster_{loop_};
+  std::vector<store::redis::FleetMember> list_;
+  std::uint64_t epoch_ = 0;
+  std::vector<Holder> holders_;
+};
+
+// a and b have met; then the list was lost, and c was the first of the next.
+Town joined_a_lost_list() {
+  Town town;
+  town.beat("a", {"a"});
+  town.beat("b", {"a", "b"});
+  town.beat("a", {"a", "b"});
+  town.lose_list();
+  town.beat("c", {"c"});
+  return town;
+}
+
+TEST(Roster, WhoeverJoinsALostListIsLeftOutUntilTheOthersAreBack) {
+  Town town = joined_a_lost_list();
+  EXPECT_EQ(town.parts().sum, 12U) << town.parts().text;
+  EXPECT_EQ(town.parts().with_left_out, 24U);
+  town.beat("a", {"a", "b", "c"});
+  town.beat("b", {"a", "b", "c"});
+  EXPECT_FALSE(town.parts().all) << "it has not read that they are there";
+  town.beat("c", {"a", "b", "c"});
+  EXPECT_TRUE(town.parts().all);
+  EXPECT_EQ(town.parts().sum, 12U);
+}
+
+// c holds on to its part, as everybody does; b was back in the new list before c was.
+TEST(Roster, WhereTheListIsLostOnceMoreUntilTheOthersHaveReadIt) {
+  Town town = joined_a_lost_list();
+  town.lose_list();
+  town.beat("b", {"a", "b"});
+  EXPECT_EQ(town.parts().sum, 12U);
+  town.beat("c", {"b", "c"});
+  town.beat("a", {"a", "b", "c"});
+  town.beat("c", {"a", "b", "c"});
+  EXPECT_EQ(town.parts().with_left_out, 14U) << "b divides by two";
+  EXPECT_LE(town.parts().sum, 12U) << town.parts().text;
+  town.beat("b", {"a", "b", "c"});
+  EXPECT_TRUE(town.parts().all) << town.parts().text;
+  EXPECT_EQ(town.parts().sum, 12U);
+}
+
+TEST(Roster, WhoWasThereBeforeTheLossIsNotLeftOut) {
+  Town town = joined_a_lost_list();
+  town.lose_list();
+  town.beat("b", {"b"});
+  EXPECT_EQ(town.parts().sum, 18U) << "b no longer counts a, who is there";
+}
+
+}  // namespace
+}  // namespace weir::sim
