@@ -100,12 +100,13 @@ TEST_F(FleetLedger, TakesTheEventsOfManyWorkersAtOnce) {
   expect_units(kEvents + 2 * kEvents);
 }
 
+// Few and larger transactions: each waits for the disk twice, which other tests use, too.
 TEST_F(FleetLedger, BillsOnceHoweverOftenTheServerIsKilled) {
   TemporaryFolder folder;
   auto journal = std::move(*Journal::open({.folder = folder.path()}));
   Settler settler(
       *journal, [this] { return open_ledger(url_); }, Clock::real(),
-      Settler::Options{.batch = 5, .max_wait = std::chrono::milliseconds(100)});
+      Settler::Options{.batch = 20, .max_wait = std::chrono::milliseconds(100)});
   std::uint64_t recorded = 0;
   for (int round = 0; round < 5; ++round) {
     for (int i = 0; i < 200; ++i) ASSERT_TRUE(append(*journal, event_of(++recorded)));
