@@ -62,9 +62,8 @@ class Audit {
   // or whose window begins anew, what it was allowed before; one of whom others knew nothing, what
   // they have as well.
   void told_no_more_than_parts() {
-    const bool anew =
-        history_.reload || !history_.steps.empty() || history_.scenario.replaces_somebody() ||
-        history_.left_out_above;
+    const bool anew = history_.reload || !history_.steps.empty() ||
+                      history_.scenario.replaces_somebody() || history_.left_out_above;
     if (history_.over_bound != 0 && !anew) fault("more was told than all parts come to");
   }
 
