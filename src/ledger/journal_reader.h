@@ -38,7 +38,7 @@ class JournalReader {
   // The unsettled events behind `seen` and up to `upto`, in their order, at most `most`.
   Result<std::vector<StoredEvent>> events(EventNumber seen, EventNumber upto, std::size_t most);
   Result<std::vector<QuarantinedEvent>> quarantine(EventNumber seen, std::size_t most);
-  // Calls `each` for every note, those first that end first; their `what` and `at` mean nothing.
+  // Calls `each` for every note, in no order; their `what` and `at` mean nothing.
   Result<void> notes(const std::function<void(const Note&)>& each);
   // Of a moment: what the journal holds.
   Result<JournalFile::Counts> counts();

@@ -8,15 +8,15 @@
 #include <cstdlib>
 
 namespace weir::store::redis {
-namespace {
 
-// What OpenSSL complains of, taken out of its queue so that nobody else finds it there.
-std::string complaint() {
+std::string tls_complaint() {
   const unsigned long code = ERR_peek_last_error();
   ERR_clear_error();
   const char* const reason = code == 0 ? nullptr : ERR_reason_error_string(code);
   return reason == nullptr ? "unknown reason" : reason;
 }
+
+namespace {
 
 Error bad_file(const char* field, const std::string& file, const std::string& problem) {
   return Error{ErrorCode::invalid_argument,
@@ -39,7 +39,7 @@ std::string system_place(const char* variable, const char* otherwise) {
 Result<std::shared_ptr<const TlsContext>> TlsContext::read(const TlsFiles& files) {
   ERR_clear_error();
   SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
-  if (context == nullptr) return Error{ErrorCode::internal, "store.tls: " + complaint()};
+  if (context == nullptr) return Error{ErrorCode::internal, "store.tls: " + tls_complaint()};
   const std::shared_ptr<const TlsContext> owner(new TlsContext(context));
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
   SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);
@@ -48,11 +48,11 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::read(const TlsFiles& files
     SSL_CTX_set_default_verify_paths(context);
     ERR_clear_error();
   } else if (SSL_CTX_load_verify_locations(context, files.ca.c_str(), nullptr) != 1) {
-    return bad_file("ca", files.ca, "no certificate could be read (" + complaint() + ")");
+    return bad_file("ca", files.ca, "no certificate could be read (" + tls_complaint() + ")");
   }
   if (files.cert.empty()) return owner;
   if (SSL_CTX_use_certificate_chain_file(context, files.cert.c_str()) != 1) {
-    return bad_file("cert", files.cert, "no certificate could be read (" + complaint() + ")");
+    return bad_file("cert", files.cert, "no certificate could be read (" + tls_complaint() + ")");
   }
   bool encrypted = false;
   SSL_CTX_set_default_passwd_cb(context, no_pass_phrase);
@@ -60,7 +60,7 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::read(const TlsFiles& files
   const bool used = SSL_CTX_use_PrivateKey_file(context, files.key.c_str(), SSL_FILETYPE_PEM) == 1;
   SSL_CTX_set_default_passwd_cb_userdata(context, nullptr);
   if (used) return owner;
-  const std::string why = complaint();
+  const std::string why = tls_complaint();
   if (encrypted) {
     return bad_file("key", files.key, "is encrypted; a key without a pass phrase is needed");
   }

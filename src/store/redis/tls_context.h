@@ -13,6 +13,10 @@ struct ssl_ctx_st;
 
 namespace weir::store::redis {
 
+// What OpenSSL complains of in this thread, taken out of its queue so that nobody else finds it
+// there.
+std::string tls_complaint();
+
 // How a server is trusted, and how we show who we are. Files are PEM; an empty name is none.
 struct TlsFiles {
   std::string ca;           // authorities that may vouch for the server; empty: the system's

@@ -11,18 +11,6 @@
 #include <utility>
 
 namespace weir::store::redis {
-namespace {
-
-// What OpenSSL complains of, taken out of its queue so that nobody else finds it there.
-std::string complaint() {
-  const unsigned long code = ERR_peek_last_error();
-  ERR_clear_error();
-  const char* const reason = code == 0 ? nullptr : ERR_reason_error_string(code);
-  return reason == nullptr ? "unknown reason" : reason;
-}
-
-}  // namespace
-
 Result<std::unique_ptr<TlsSession>> TlsSession::begin(std::shared_ptr<const TlsContext> context,
                                                       const std::string& server_name) {
   ERR_clear_error();
@@ -114,7 +102,7 @@ TlsSession::State TlsSession::fail() {
   const long verified = SSL_get_verify_result(ssl_);
   problem_ = verified != X509_V_OK ? std::string("the server's certificate: ") +
                                          X509_verify_cert_error_string(verified)
-                                   : complaint();
+                                   : tls_complaint();
   ERR_clear_error();
   collect();  // the alert that says so
   return state_ = State::failed;
