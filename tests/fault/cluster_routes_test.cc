@@ -139,7 +139,8 @@ breakers:
   }
   std::set<std::size_t> masters;
   for (int account = 0; account < 12; ++account) {
-    const std::vector<Descriptor> whose = {{"account", "a" + std::to_string(account)}};
+    const std::string name = "a" + std::to_string(account);
+    const std::vector<Descriptor> whose = {{"account", name}};
     int given = 0;
     for (int i = 0; i < 4; ++i) {
       for (Guard* guard : {&one, &other})
