@@ -15,7 +15,7 @@
 
 #include "breaker/breaker_core.h"
 #include "guard/circuit_desk.h"
-#include "store/redis/redis_client.h"
+#include "testing/sim/sim_line.h"
 #include "testing/sim/sim_loop.h"
 #include "testing/sim/sim_random.h"
 #include "testing/sim/sim_redis.h"
@@ -24,11 +24,10 @@ namespace weir::sim {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::SimLink;
+using testing::SimLine;
 using testing::SimLoop;
 using testing::SimRandom;
 using testing::SimRedis;
-using testing::SimWire;
 
 BreakerConfig numbers() {
   BreakerConfig config;
@@ -48,67 +47,26 @@ BreakerConfig numbers() {
 }
 
 // One process: its breaker, and the way to the store.
-class Worker final : guard::StoreLine, store::redis::ClientEvents {
+class Worker {
  public:
   Worker(SimLoop& loop, SimRedis& server, const BreakerConfig& config, std::uint64_t seed)
-      : link(server.make_link()),
-        loop_(loop),
-        clock_(loop),
-        wire_(loop, server, link),
-        client_({.session = {.hang_after = 200ms, .random_seed = seed},
-                 .backoff = 50ms,
-                 .max_backoff = 500ms,
-                 .credentials = {},
-                 .random_seed = seed},
-                store::redis::KeySpace::make("weir", "weir").value(), wire_, clock_, *this),
-        desk_(*this, store::redis::KeySpace::make("weir", "weir").value(), clock_, 20ms, seed,
-              [this](MonoTime when) { wake_at(when); }),
+      : line(loop, server, seed),
+        desk_(line, SimLine::key_space(), line.clock(), 20ms, seed,
+              [this](MonoTime when) { line.wake_at(when); }),
         breaker(Breaker::make("upstream", config, {.clock = &loop, .seed = seed}).value()) {
-    client_.start();
+    line.start({.wake = [this] { desk_.on_wake(); }, .changed = [this] { desk_.line_changed(); }});
     desk_.watch({breaker});
   }
-  ~Worker() override {
+  ~Worker() {
     desk_.close();
-    alive_.reset();
-    client_.stop();
+    line.stop();
   }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
 
-  SimLink& link;  // outlives this: what is on its way goes on
+  SimLine line;
 
  private:
-  bool up(std::uint16_t) const override { return client_.ready(); }
-  bool answering(std::uint16_t) const noexcept override { return client_.ready(); }
-  void call(std::uint16_t, store::redis::StoreCall call, Nanos within,
-            store::redis::CallHandler handler) override {
-    client_.call(std::move(call), within, std::move(handler));
-  }
-  void post(std::function<void()> what) override {
-    loop_.after(0ns, [alive = std::weak_ptr(alive_), what = std::move(what)] {
-      if (!alive.expired()) what();
-    });
-  }
-  bool in_loop() const noexcept override { return true; }
-  void wake_at(MonoTime when) {
-    loop_.at(when, [this, alive = std::weak_ptr(alive_), number = ++wake_] {
-      if (!alive.expired() && number == wake_) desk_.on_wake();
-    });
-  }
-  void changed() {
-    post([this] { desk_.line_changed(); });
-  }
-  void on_vote(const store::redis::Vote&) override {}
-  void on_late(const store::redis::LateReply&) override {}
-  void on_unknown(std::uint64_t) override {}
-  void on_report(const store::redis::StoreReport&) override {}
-  void on_connected() override { changed(); }
-  void on_disconnected(const store::redis::ErrorRow&, std::string_view) override { changed(); }
-
-  SimLoop& loop_;
-  testing::SimClock clock_;
-  SimWire wire_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
-  std::uint64_t wake_ = 0;
-  store::redis::RedisClient client_;
   guard::CircuitDesk desk_;
 
  public:
@@ -199,7 +157,7 @@ class Fleet {
     loop.after(0ns, [this, i] {
       if (ended_ || workers[i] == nullptr) return;
       ++crashes;
-      server.reset(workers[i]->link);
+      server.reset(workers[i]->line.link);
       workers[i].reset();
       loop.after(2s, [this, i] {
         workers[i] = std::make_unique<Worker>(loop, server, config, random.next());
@@ -222,11 +180,11 @@ class Fleet {
     }
     return loop.mono() - begun;
   }
-  void cut(std::size_t i) { workers[i]->link.cut_up = workers[i]->link.cut_down = true; }
+  void cut(std::size_t i) { workers[i]->line.link.cut_up = workers[i]->line.link.cut_down = true; }
   void mend(std::size_t i) {
     if (workers[i] == nullptr) return;
-    workers[i]->link.cut_up = workers[i]->link.cut_down = false;
-    server.mended(workers[i]->link);
+    workers[i]->line.link.cut_up = workers[i]->line.link.cut_down = false;
+    server.mended(workers[i]->line.link);
   }
 
   const BreakerConfig config;
@@ -366,9 +324,7 @@ TEST_P(SharedBreakerFaults, AreSurvived) {
         break;
       }
       case 1:  // the record is lost
-        fleet.server.redis().execute(
-            {"DEL",
-             store::redis::KeySpace::make("weir", "weir").value().meta({}, "circuit/upstream")});
+        fleet.server.redis().execute({"DEL", SimLine::key_space().meta({}, "circuit/upstream")});
         fleet.forgot();
         break;
       case 2:  // the server dies, and comes back with nothing, or with what it had a while ago

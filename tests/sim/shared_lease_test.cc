@@ -14,7 +14,7 @@
 
 #include "guard/lease_desk.h"
 #include "guard/shared_limit.h"
-#include "store/redis/redis_client.h"
+#include "testing/sim/sim_line.h"
 #include "testing/sim/sim_loop.h"
 #include "testing/sim/sim_random.h"
 #include "testing/sim/sim_redis.h"
@@ -24,91 +24,44 @@ namespace {
 
 using namespace std::chrono_literals;
 using guard::SharedLimit;
+using testing::SimLine;
 using testing::SimLink;
 using testing::SimLoop;
 using testing::SimRandom;
 using testing::SimRedis;
-using testing::SimWire;
 
 const SharedLimit::Counter kCounter{.key = "reports of ada", .digest = {}};
-
-store::redis::KeySpace key_space() {
-  return store::redis::KeySpace::make("weir", "weir").value();
-}
 
 // Of its part of the limit.
 using Part = std::function<std::uint32_t(std::uint32_t limit)>;
 
 // One process: its limit, and the way to the store.
-class Worker final : guard::StoreLine, store::redis::ClientEvents {
+class Worker {
  public:
   Worker(SimLoop& loop, SimRedis& server, const ConcurrencyConfig& numbers, std::uint64_t seed,
          Part part)
-      : link(server.make_link()),
-        loop_(loop),
-        clock_(loop),
-        wire_(loop, server, link),
-        client_({.session = {.hang_after = 200ms, .random_seed = seed},
-                 .backoff = 50ms,
-                 .max_backoff = 500ms,
-                 .credentials = {},
-                 .random_seed = seed},
-                key_space(), wire_, clock_, *this),
-        desk_(*this, key_space(), clock_, 20ms,
-              {.wake_at = [this](MonoTime when) { wake_at(when); },
+      : line(loop, server, seed),
+        limit(std::make_shared<SharedLimit>("reports", numbers, loop)),
+        desk_(line, SimLine::key_space(), line.clock(), 20ms,
+              {.wake_at = [this](MonoTime when) { line.wake_at(when); },
                .part = [part = std::move(part)](std::uint32_t of, std::uint16_t,
                                                 const KeyDigest&) { return part(of); },
-               .store_now = [this] { return loop_.now(); }}),
-        limit(std::make_shared<SharedLimit>("reports", numbers, loop)) {
-    client_.start();
+               .store_now = [&loop] { return loop.now(); }}) {
+    line.start({.wake = [this] { desk_.on_wake(); }, .changed = [this] { desk_.line_changed(); }});
     desk_.serve({limit});
   }
-  ~Worker() override {
+  ~Worker() {
     desk_.close();
-    alive_.reset();
-    client_.stop();
+    line.stop();
   }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
 
-  SimLink& link;  // outlives this: what is on its way goes on
+  SimLine line;
+  std::shared_ptr<SharedLimit> limit;
 
  private:
-  bool up(std::uint16_t) const override { return client_.ready(); }
-  bool answering(std::uint16_t) const noexcept override { return client_.ready(); }
-  void call(std::uint16_t, store::redis::StoreCall call, Nanos within,
-            store::redis::CallHandler handler) override {
-    client_.call(std::move(call), within, std::move(handler));
-  }
-  void post(std::function<void()> what) override {
-    loop_.after(0ns, [alive = std::weak_ptr(alive_), what = std::move(what)] {
-      if (!alive.expired()) what();
-    });
-  }
-  bool in_loop() const noexcept override { return true; }
-  void wake_at(MonoTime when) {
-    loop_.at(when, [this, alive = std::weak_ptr(alive_), number = ++wake_] {
-      if (!alive.expired() && number == wake_) desk_.on_wake();
-    });
-  }
-  void changed() {
-    post([this] { desk_.line_changed(); });
-  }
-  void on_vote(const store::redis::Vote&) override {}
-  void on_late(const store::redis::LateReply&) override {}
-  void on_unknown(std::uint64_t) override {}
-  void on_report(const store::redis::StoreReport&) override {}
-  void on_connected() override { changed(); }
-  void on_disconnected(const store::redis::ErrorRow&, std::string_view) override { changed(); }
-
-  SimLoop& loop_;
-  testing::SimClock clock_;
-  SimWire wire_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
-  std::uint64_t wake_ = 0;
-  store::redis::RedisClient client_;
   guard::LeaseDesk desk_;
-
- public:
-  std::shared_ptr<SharedLimit> limit;
 };
 
 // The workers, and all who ask them.
@@ -154,7 +107,7 @@ class Fleet {
 
   void crash(std::size_t i) {
     if (workers[i] == nullptr) return;
-    server.reset(workers[i]->link);
+    server.reset(workers[i]->line.link);
     for (const auto& each : holdings)
       if (each->worker == i) each->over = true;
     workers[i].reset();
@@ -162,11 +115,11 @@ class Fleet {
     loop.after(random.between(500ms, 2s), [this, i] { start(i); });
   }
   void cut(std::size_t i) {
-    if (workers[i] != nullptr) workers[i]->link.cut_up = workers[i]->link.cut_down = true;
+    if (workers[i] != nullptr) workers[i]->line.link.cut_up = workers[i]->line.link.cut_down = true;
   }
   void mend(std::size_t i) {
     if (workers[i] == nullptr) return;
-    SimLink& link = workers[i]->link;
+    SimLink& link = workers[i]->line.link;
     link.cut_up = link.cut_down = false;
     link.jitter = 0ns;
     server.mended(link);
@@ -395,7 +348,7 @@ TEST(SharedLeaseOfTwenty, ASlotOfTheShortestLeaseStands) {
   SimRedis server(loop, 4);
   const ConcurrencyConfig numbers{.limit = 3, .lease = 100ms, .max_hold = 1min};
   Worker worker(loop, server, numbers, 4, [](std::uint32_t limit) { return limit; });
-  worker.link.latency = 5ms;
+  worker.line.link.latency = 5ms;
   loop.run_for(500ms);
   // The second in the middle between two turns.
   std::vector<Slot> slots;
@@ -449,8 +402,8 @@ TEST(SharedLeaseOfTwenty, AskedForAgainUntilItIsHeardOfItStandsInWhateverOrderTh
     for (Nanos mended = 0ms; mended <= 50ms; mended += 1ms) {
       SCOPED_TRACE(std::to_string(slow.count()) + " ns, mended after " +
                    std::to_string(mended.count()));
-      worker.link.latency = slow;
-      loop.after(mended, [&] { worker.link.latency = 200us; });
+      worker.line.link.latency = slow;
+      loop.after(mended, [&] { worker.line.link.latency = 200us; });
       given.reset();
       ask();
       loop.run_for(200ms);
@@ -484,7 +437,7 @@ void play(Fleet& fleet, Fault fault) {
     case Fault::slow: {  // answers come before their deadline, and after it
       const Nanos jitter = fleet.random.between(12ms, 25ms);
       for (std::size_t i = 0; i < Fleet::kWorkers; ++i)
-        if (fleet.workers[i] != nullptr) fleet.workers[i]->link.jitter = jitter;
+        if (fleet.workers[i] != nullptr) fleet.workers[i]->line.link.jitter = jitter;
       fleet.loop.run_for(fleet.random.between(2s, 6s));
       break;
     }
