@@ -130,15 +130,57 @@ class Audit {
       fault(record, "answered after its deadline");
     }
     const Rung rung = record.decision->rung;
+    const bool without = rung != Rung::store && rung != Rung::known;
     // Asked without patience enough for a healthy store, an ask is decided without it.
-    const bool impatient = deadline < 10ms;
-    const bool may = impatient || exposed(record);
-    if (rung != Rung::store && rung != Rung::known && !may) {
+    if (without && deadline >= 10ms && !exposed(record) && deadline >= needs(record)) {
       fault(record, "decided without the store, which was there");
     }
     if (record.last && rung != Rung::store && rung != Rung::known) fault(record, "not back");
     never_fits(record);
     by_policy(record);
+  }
+
+  // What a healthy store may take: as many round trips as it takes to be heard.
+  Nanos needs(const Record& record) const {
+    const Scenario& of = history_.scenario;
+    constexpr Nanos kLatency = 200us;
+    int trips = 1;
+    // Callers that ask alike ask as one: where not all fit, those who do ask again, and where
+    // others were after the same units, everybody asks alone.
+    if (asked_in_company(record)) trips += 2;
+    // Asked after the old time, or for a script that is gone, it is asked again.
+    for (const Fault& fault : of.faults) {
+      const bool again =
+          fault.kind == FaultKind::clock_step || fault.kind == FaultKind::scripts_gone;
+      if (again && !has_heard_since(history_.began + fault.start, record)) ++trips;
+    }
+    return trips * 2 * (kLatency + of.jitter) + of.turn;
+  }
+
+  bool asked_in_company(const Record& record) const {
+    return std::any_of(history_.records.begin(), history_.records.end(), [&](const Record& other) {
+      return &other != &record && other.incarnation == record.incarnation &&
+             other.question.route == record.question.route &&
+             other.question.user == record.question.user &&
+             std::chrono::abs(other.asked_at - record.asked_at) <= history_.scenario.turn;
+    });
+  }
+
+  // Whether its worker had asked the store after that, and heard, before it was asked.
+  bool has_heard_since(MonoTime when, const Record& record) const {
+    if (when > record.decided_at) return true;
+    return std::any_of(history_.records.begin(), history_.records.end(), [&](const Record& other) {
+      return other.incarnation == record.incarnation && other.decision &&
+             other.decision->rung == Rung::store && other.asked_at >= when &&
+             other.decided_at <= record.asked_at && share_a_shard(other, record);
+    });
+  }
+
+  bool share_a_shard(const Record& a, const Record& b) const {
+    return std::any_of(targets(a).begin(), targets(a).end(), [&](const Target& one) {
+      return std::any_of(targets(b).begin(), targets(b).end(),
+                         [&](const Target& other) { return one.shard == other.shard; });
+    });
   }
 
   // No wait helps a cost that one of the limits could never hold, whoever says so.
@@ -347,6 +389,17 @@ class Audit {
     return record.decision->rung != Rung::store;
   }
 
+  // A charge that was given back is brought back where the store lost its data after that, by a
+  // worker that had read it in between.
+  bool may_come_back(const Record& record) const {
+    const bool lost = std::any_of(history_.losses.begin(), history_.losses.end(),
+                                  [&](const Loss& loss) { return record.asked_at <= loss.until; });
+    // Of several shards one charged what another one denied.
+    const bool denied_elsewhere =
+        is_split(record) && record.decision && !record.decision->allowed();
+    return lost && (denied_elsewhere || may_be_charged_unheard(record));
+  }
+
   void counted_once(std::size_t place, std::size_t rule, const std::vector<const Record*>& asked) {
     const bool stepped = history_.scenario.has(FaultKind::clock_step);
     if (stepped) return;  // the hour may be another
@@ -360,6 +413,7 @@ class Audit {
       const std::uint64_t cost = record->question.cost;
       const bool known = history_.unknown[record->question.worker] == 0;
       if (!known && may_be_charged_unheard(*record)) unheard += cost;
+      if (known && may_come_back(*record)) unheard += cost;
       if (!record->decision) continue;
       if (record->decision->allowed()) {
         admitted += cost;
