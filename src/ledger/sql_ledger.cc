@@ -6,6 +6,7 @@
 
 #include "ledger/postgres_session.h"
 #include "ledger/sqlite_session.h"
+#include "policy/store_url.h"
 #include "weir/limits.h"
 
 namespace weir::ledger {
@@ -95,7 +96,8 @@ Result<void> check_ledger_url(const std::string& url) {
   const bool sqlite = url.starts_with(kSqlite) && url.size() > kSqlite.size();
   if (sqlite || url.starts_with("postgresql://") || url.starts_with("postgres://")) return {};
   return Error{ErrorCode::invalid_argument,
-               "ledger: '" + url + "' names no ledger; allowed: sqlite:PATH, postgresql://…"};
+               "ledger: '" + policy::redacted(url) +
+                   "' names no ledger; allowed: sqlite:PATH, postgresql://…"};
 }
 
 Result<std::unique_ptr<Ledger>> open_ledger(const std::string& url, LedgerOptions options) {

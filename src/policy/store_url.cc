@@ -1,5 +1,6 @@
 #include "policy/store_url.h"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 
@@ -147,6 +148,27 @@ Result<void> take_path(std::string_view path, StoreUrl& url) {
   return slash == path.npos ? Result<void>{} : take_database(path.substr(slash + 1), url);
 }
 
+bool is_port_or_none(std::string_view text) {
+  return text.size() <= 5 && text.find_first_not_of("0123456789") == text.npos;
+}
+
+// Where, in the hosts of a URL without '@', begins what may be credentials whose '@' was forgotten;
+// the text's length where each host, and each port, may be one. What is left of a path does not
+// count.
+std::size_t where_no_host_stands(std::string_view text) {
+  const std::size_t end = std::min(text.find_first_of("/?#"), text.size());
+  for (std::size_t begin = 0; begin < end;) {
+    const std::size_t next = std::min(text.find(',', begin), end);
+    const std::string_view host = text.substr(begin, next - begin);
+    const std::size_t bracket = host.starts_with('[') ? host.find(']') : 0;
+    const std::size_t colon = host.find(':', bracket == host.npos ? 0 : bracket);
+    if (colon == 0 && host.size() > 1) return begin;
+    if (colon != host.npos && !is_port_or_none(host.substr(colon + 1))) return begin + colon + 1;
+    begin = next + 1;
+  }
+  return text.size();
+}
+
 }  // namespace
 
 Result<StoreUrl> parse_store_url(std::string_view text) {
@@ -183,16 +205,24 @@ Result<StoreUrl> parse_store_url(std::string_view text) {
 }
 
 std::string redacted(std::string_view text) {
-  const std::size_t scheme = text.find("://");
   const std::size_t at = text.rfind('@');
-  const bool looks_like_url = scheme != text.npos || (at != text.npos && text.find(':') < at);
-  if (!looks_like_url) return std::string(text);
-  std::string out(text.substr(0, text.find('?', at == text.npos ? 0 : at)));
-  if (at == text.npos) return out;
-  const std::size_t begin = scheme != text.npos ? scheme + 3 : 0;
-  if (begin > at) return out;
-  out.replace(begin, at - begin, "***");
-  return out;
+  if (at != text.npos) {
+    const std::size_t scheme = text.substr(0, at).find("://");
+    if (scheme == text.npos && text.find(':') > at) return std::string(text);
+    return std::string(text.substr(0, scheme == text.npos ? 0 : scheme + 3)) + "***" +
+           std::string(text.substr(at, text.find_first_of("?#", at) - at));
+  }
+  const std::size_t colon = text.find(':');
+  const std::size_t scheme = text.find("://");
+  if (colon == text.npos || (scheme == text.npos && !text.starts_with("redis")))
+    return std::string(text);
+  // Of a scheme that lacks its slashes, too.
+  const std::size_t begin = scheme != text.npos
+                                ? scheme + 3
+                                : std::min(text.find_first_not_of('/', colon + 1), text.size());
+  const std::size_t suspect = begin + where_no_host_stands(text.substr(begin));
+  if (suspect < text.size()) return std::string(text.substr(0, suspect)) + "***";
+  return std::string(text.substr(0, text.find_first_of("?#", begin)));
 }
 
 }  // namespace weir::policy

@@ -39,7 +39,9 @@ inline constexpr std::string_view kStoreUrlForms =
 Result<StoreUrl> parse_store_url(std::string_view url);
 
 // The text with everything that may be a credential taken out: in what looks like a URL, all
-// between the scheme and the last '@', and all after a '?'. Other texts come back as they are.
+// between the scheme and the last '@', and all after a '?' or '#'; where nothing names a host, as
+// in "redis://:PASSWORD", or what stands for a port is none, all that follows. Other texts come
+// back as they are.
 std::string redacted(std::string_view text);
 
 }  // namespace weir::policy

@@ -83,6 +83,26 @@ TEST(StoreUrl, NeverShowsWhatMayBeAPassword) {
   EXPECT_EQ(redacted("ada:secret@h"), "***@h");
   EXPECT_EQ(redacted("memory:"), "memory:");
   EXPECT_EQ(redacted("mail@example"), "mail@example");
+  EXPECT_EQ(redacted("ada:secret@redis://h"), "***@redis://h");
+  EXPECT_EQ(redacted("redis://h/0#secret"), "redis://h/0");
+  // The '@' and the host forgotten, or cut off.
+  EXPECT_EQ(redacted("redis://:secret"), "redis://***");
+  EXPECT_EQ(redacted("redis://:12345"), "redis://***");
+  EXPECT_EQ(redacted("redis://:sec/ret"), "redis://***");
+  EXPECT_EQ(redacted("redis://:sec,ret?x"), "redis://***");
+  EXPECT_EQ(redacted("redis://ada:secret"), "redis://ada:***");
+  EXPECT_EQ(redacted("redis://ada:123456/0"), "redis://ada:***");
+  EXPECT_EQ(redacted("redis://h:6379,ada:secret"), "redis://h:6379,ada:***");
+  EXPECT_EQ(redacted("redis+unix://:secret/run/redis.sock"), "redis+unix://***");
+  EXPECT_EQ(redacted("redis::secret"), "redis:***");
+  EXPECT_EQ(redacted("redis:ada:secret"), "redis:ada:***");
+  EXPECT_EQ(redacted("rediss:/:secret"), "rediss:/***");
+  // What names a store is shown.
+  for (const std::string_view plain :
+       {"redis://h", "redis://h:6379/2", "redis://h:/2", "redis://", "redis://[::1]:6379/0",
+        "redis+unix:///run/a:b.sock", "redis+sentinel://a:1,b,[::2]/main/3", "redis:6379",
+        "redis:", "redis", "header:X-API-Key", "redis://h:99999"})
+    EXPECT_EQ(redacted(plain), plain);
   for (const std::string_view url :
        {"redis://ada:secret@h:99999", "redis://ada:secret@h h", "redis://secret%zz@h",
         "redis://h?secret", "redis+cluster://:secret@a/9", "secret://secret@h"}) {

@@ -4,6 +4,8 @@
 
 #include <charconv>
 
+#include "policy/store_url.h"
+
 namespace weir::server {
 namespace {
 
@@ -11,7 +13,7 @@ constexpr std::string_view kAllowed = "HOST:PORT, [IPV6]:PORT, unix:PATH or off"
 constexpr std::size_t kMaxPathBytes = sizeof(sockaddr_un::sun_path) - 1;
 
 Error bad(std::string_view text, std::string_view why) {
-  return {ErrorCode::invalid_argument, "'" + std::string(text) + "' " + std::string(why) +
+  return {ErrorCode::invalid_argument, "'" + policy::redacted(text) + "' " + std::string(why) +
                                            "; allowed: " + std::string(kAllowed)};
 }
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "policy/model.h"
+#include "policy/store_url.h"
 #include "render/text.h"
 
 namespace weir::server {
@@ -35,17 +36,6 @@ std::string utc(Instant at) {
                 static_cast<int>(time.hours().count()), static_cast<int>(time.minutes().count()),
                 static_cast<int>(time.seconds().count()));
   return text;
-}
-
-// Without what stands before the '@' of an authority: a user and a password.
-std::string without_secrets(const std::string& url) {
-  const std::size_t scheme = url.find("://");
-  if (scheme == std::string::npos) return url;
-  const std::size_t begin = scheme + 3;
-  const std::size_t end = url.find('/', begin);
-  const std::size_t at = url.substr(0, end).rfind('@');
-  if (at == std::string::npos || at < begin) return url;
-  return url.substr(0, begin) + url.substr(at + 1);
 }
 
 template <class Items, class Name>
@@ -95,7 +85,7 @@ void append_policy_page(std::string& out, const Guard& guard, const PolicyLoader
   append_names(out, "files", model.files, [](const std::string& each) { return each; });
   append_member(out, "sha256", model.text_sha256);
   append_member(out, "loaded_at", utc(loader.loaded_at()));
-  append_member(out, "store", without_secrets(model.store.url));
+  append_member(out, "store", policy::redacted(model.store.url));
   append_names(out, "routes", model.routes, [](const policy::Route& each) { return each.name; });
   if (!model.domains.empty()) {
     append_names(out, "domains", model.domains,
