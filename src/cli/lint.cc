@@ -75,8 +75,9 @@ class Linter {
     }
     // Closed asks least of a store: --protects may say so.
     const Policy decided = moved->with_protects(Protects::security);
-    if (const auto fits = guard::check_openable(decided.model()); !fits)
-      tell(policy::fault_of(path_, fits.error()));
+    if (const auto fits = guard::check_openable(decided.model()); !fits) {
+      for (const Fault& fault : policy::faults_of(path_, fits.error())) tell(fault);
+    }
     if (command_.connect && faults_ == 0) connect(moved->model().store);
   }
 

@@ -471,17 +471,19 @@ Result<Guard::Impl::LimitOf> Guard::Impl::limit_of(std::string_view name,
 
 Result<void> Guard::Impl::reload(Policy policy) {
   std::lock_guard lock(reloading_);
-  if (const std::string changed =
-          policy::changed_field(current_.read()->model().store, policy.model().store);
-      !changed.empty()) {
-    return Error{ErrorCode::failed_precondition,
-                 changed + ": a reload cannot change it; put it back, or restart to change it"};
+  std::string refused;
+  for (const std::string& field :
+       policy::changed_fields(current_.read()->model().store, policy.model().store)) {
+    refused += field + ": a reload cannot change it; put it back, or restart to change it\n";
+  }
+  if (!same_journal(current_.read()->model(), policy.model())) {
+    refused += "journal: a reload cannot move or change it; put it back, or restart to change it\n";
+  }
+  if (!refused.empty()) {
+    refused.pop_back();
+    return Error{ErrorCode::failed_precondition, std::move(refused)};
   }
   if (auto fits = guard::check_openable(policy.model()); !fits) return fits;
-  if (!same_journal(current_.read()->model(), policy.model())) {
-    return Error{ErrorCode::failed_precondition,
-                 "journal: a reload cannot move or change it; restart to do so"};
-  }
   safeguards_.apply(policy.model());
   const std::uint64_t next = current_.read()->generation() + 1;
   current_.publish(std::make_unique<guard::BoundPolicy>(std::move(policy), next, names_, metrics_,

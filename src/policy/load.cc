@@ -38,6 +38,64 @@ Fault whole_file(const std::string& path, std::string problem, std::string allow
   return Fault{.file = path, .problem = std::move(problem), .allowed = std::move(allowed)};
 }
 
+// The files of a directory that are read, by name.
+std::vector<std::string> yaml_files(const std::string& path, std::error_code& error) {
+  std::vector<std::string> out;
+  for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    const std::string ending = it->path().extension().string();
+    std::error_code ignored;
+    if (name.starts_with('.') || (ending != ".yaml" && ending != ".yml")) continue;
+    if (it->is_directory(ignored)) continue;
+    out.push_back(it->path().string());
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+// The native policy of what a load reads. Nothing that can be read only once is opened again.
+struct NativeFile {
+  std::string path;
+  YamlDocument document;
+};
+
+std::optional<NativeFile> native_file(const std::string& path) {
+  std::error_code error;
+  std::vector<std::string> files{path};
+  if (fs::is_directory(path, error)) files = yaml_files(path, error);
+  for (const std::string& file : files) {
+    if (!fs::is_regular_file(file, error)) continue;
+    const auto text = read_file(file);
+    if (!text || domain_of(*text)) continue;
+    FaultList ignored(file);
+    if (auto document = read_yaml(*text, ignored)) return NativeFile{file, *std::move(document)};
+  }
+  return std::nullopt;
+}
+
+// The node of "store.breaker.failures", or the nearest around it; absent where there is no `store`.
+const YamlNode* nearest_node(const YamlNode* root, std::string_view field) {
+  const YamlNode* found = nullptr;
+  const YamlNode* at = root;
+  while (at != nullptr && at->is_map() && !field.empty()) {
+    const std::size_t dot = std::min(field.find('.'), field.size());
+    at = at->find(field.substr(0, dot));
+    if (at != nullptr) found = at;
+    field.remove_prefix(std::min(dot + 1, field.size()));
+  }
+  return found;
+}
+
+// What stands before the first ": " is the field, where it is one word.
+Fault without_place(const std::string& file, std::string_view message) {
+  Fault fault{.file = file, .problem = std::string(message)};
+  const std::size_t colon = message.find(": ");
+  if (colon == message.npos || message.find(' ') < colon) return fault;
+  fault.field = message.substr(0, colon);
+  fault.problem = message.substr(colon + 2);
+  return fault;
+}
+
 // Files of one load, read into one model.
 class Loader {
  public:
@@ -103,18 +161,9 @@ class Loader {
 
  private:
   std::vector<std::string> files_of(const std::string& path) {
-    std::vector<std::string> out;
     std::error_code error;
-    for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
-      const std::string name = it->path().filename().string();
-      const std::string ending = it->path().extension().string();
-      std::error_code ignored;
-      if (name.starts_with('.') || (ending != ".yaml" && ending != ".yml")) continue;
-      if (it->is_directory(ignored)) continue;
-      out.push_back(it->path().string());
-    }
+    std::vector<std::string> out = yaml_files(path, error);
     if (error) faults_.push_back(whole_file(path, "cannot be read", "a directory"));
-    std::sort(out.begin(), out.end());
     if (out.empty() && !error)
       faults_.push_back(whole_file(path, "holds no file that ends in .yaml or .yml", ""));
     if (out.size() > kMaxFiles) {
@@ -213,13 +262,22 @@ Loaded load_path(const std::string& path) {
   return finished(model ? std::move(model) : empty_model(), loader);
 }
 
-Fault fault_of(const std::string& file, const Error& error) {
-  Fault fault{.file = file, .problem = error.message};
-  const std::size_t colon = error.message.find(": ");
-  if (colon == std::string::npos || error.message.find(' ') < colon) return fault;
-  fault.field = error.message.substr(0, colon);
-  fault.problem = error.message.substr(colon + 2);
-  return fault;
+std::vector<Fault> faults_of(const std::string& path, const Error& error) {
+  std::vector<Fault> out;
+  const std::optional<NativeFile> native = native_file(path);
+  std::string_view rest = error.message;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    Fault fault = without_place(native ? native->path : path, rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    const YamlNode* at = native ? nearest_node(native->document.root, fault.field) : nullptr;
+    if (at != nullptr) {
+      fault.line = at->line;
+      fault.column = at->column;
+    }
+    out.push_back(std::move(fault));
+  }
+  return out;
 }
 
 std::string beside(const std::string& path, const std::string& named) {

@@ -30,9 +30,10 @@ Loaded load_path(const std::string& path);
 // The same, of a text; `rls: {config: ...}` is a fault there, since a text has no directory.
 Loaded load_text(std::string_view text, const std::string& name);
 
-// What is wrong with a policy as a whole, as a fault of its file. What stands before the first ": "
-// is the field, where it is one word.
-Fault fault_of(const std::string& file, const Error& error);
+// What is wrong with the policy at `path` as a whole, a fault for each line of the message. What
+// stands before the first ": " is the field, where it is one word: the place is the field's in the
+// native policy, or of what it would stand in; none where that is not there either.
+std::vector<Fault> faults_of(const std::string& path, const Error& error);
 
 // Where a path that the policy at `path` names is: beside it, unless it is absolute. Empty where
 // `named` is.

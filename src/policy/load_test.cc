@@ -142,6 +142,29 @@ TEST_F(LoadTest, IsAllOrNothingAndReportsTheFaultsOfEveryFile) {
   EXPECT_NE(all.find("c.yaml:"), std::string::npos) << all;
 }
 
+TEST_F(LoadTest, FindsThePlaceOfAFieldThatIsWrongOnlyWithOthers) {
+  const auto texts = [this](const std::string& name, const std::string& message) {
+    std::string out;
+    for (const Fault& fault :
+         faults_of((root_ / name).string(), {ErrorCode::failed_precondition, message}))
+      out += fault.text().substr(root_.string().size() + 1) + "|";
+    return out;
+  };
+  const std::string native =
+      "store:\n  url: redis://h\n  breaker: {failures: 9}\njournal: j\n" + std::string(kNative);
+  write("weir.yaml", native);
+  EXPECT_EQ(texts("weir.yaml", "store.breaker.failures: a\nstore.deadline: b c\njournal.ledger: d"),
+            "weir.yaml:3:23: store.breaker.failures: a|weir.yaml:2:3: store.deadline: b c|"
+            "weir.yaml:4:10: journal.ledger: d|");
+  // Of what the file does not have, or does not name, there is no place.
+  EXPECT_EQ(texts("weir.yaml", "rls.keys: a\nroute 'x' has no: b"),
+            "weir.yaml: rls.keys: a|weir.yaml: route 'x' has no: b|");
+  write("domains/a.yaml", domain("shop", "user"));
+  write("domains/native.yaml", native);
+  EXPECT_EQ(texts("domains", "store.url: a"), "domains/native.yaml:2:8: store.url: a|");
+  EXPECT_EQ(texts("missing.yaml", "store.url: a"), "missing.yaml: store.url: a|");
+}
+
 TEST_F(LoadTest, RefusesTwoNativePoliciesAndEmptyOrMissingDirectories) {
   write("domains/a.yaml", kNative);
   EXPECT_TRUE(load("domains").model);

@@ -8,10 +8,11 @@
 namespace weir::policy {
 namespace {
 
-std::string first_of(std::initializer_list<std::pair<std::string_view, bool>> fields) {
+std::vector<std::string> those_of(std::initializer_list<std::pair<std::string_view, bool>> fields) {
+  std::vector<std::string> out;
   for (const auto& [field, same] : fields)
-    if (!same) return std::string(field);
-  return {};
+    if (!same) out.emplace_back(field);
+  return out;
 }
 
 bool same_tls(const std::optional<StoreSpec::Tls>& a, const std::optional<StoreSpec::Tls>& b) {
@@ -22,7 +23,7 @@ bool same_tls(const std::optional<StoreSpec::Tls>& a, const std::optional<StoreS
 
 }  // namespace
 
-std::string changed_field(const StoreSpec& before, const StoreSpec& after) {
+std::vector<std::string> changed_fields(const StoreSpec& before, const StoreSpec& after) {
   // Bound by place, so that a field that is added does not compile before it stands below.
   [[maybe_unused]] const auto& [url, fallback, deadline, deadline_text, connect_timeout, username,
                                 password_file, prefix, client_clock, startup, tls, breaker,
@@ -30,7 +31,7 @@ std::string changed_field(const StoreSpec& before, const StoreSpec& after) {
   const auto& [failures, slow_call, slow_rate, cooldown, max_cooldown, jitter] = breaker;
   const auto& [steps, step] = recovery;
   const auto& [of, index, name, state] = workers;
-  return first_of({
+  return those_of({
       {"store.url", url == after.url},
       {"store.fallback", fallback == after.fallback_url},
       {"store.deadline", deadline == after.deadline},

@@ -185,7 +185,7 @@ bool Log::within_budget(std::string_view event, std::uint64_t& suppressed) {
 }
 
 void Log::emit(LogLevel level, std::string_view event, std::string_view state,
-               std::initializer_list<LogField> fields, std::uint64_t suppressed) {
+               std::span<const LogField> fields, std::uint64_t suppressed) {
   {
     LineWriter line(line_, options_.format);
     line.time("time", clock_.now());
@@ -199,11 +199,19 @@ void Log::emit(LogLevel level, std::string_view event, std::string_view state,
   lost_ = sink_.write(line_) ? 0 : lost_ + 1;
 }
 
-void Log::write(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) {
-  if (level < options_.least) return;
+bool Log::write(LogLevel level, std::string_view event, std::span<const LogField> fields) {
+  if (level < options_.least) return false;
   std::lock_guard lock(mutex_);
   std::uint64_t suppressed = 0;
-  if (within_budget(event, suppressed)) emit(level, event, "", fields, suppressed);
+  if (!within_budget(event, suppressed)) return false;
+  emit(level, event, "", fields, suppressed);
+  return true;
+}
+
+void Log::write_more(LogLevel level, std::string_view event, std::span<const LogField> fields) {
+  if (level < options_.least) return;
+  std::lock_guard lock(mutex_);
+  emit(level, event, "", fields, 0);
 }
 
 bool Log::transition(LogLevel level, std::string_view subject, std::string_view state,
@@ -217,7 +225,8 @@ bool Log::transition(LogLevel level, std::string_view subject, std::string_view 
   } else {
     found->second = state;
   }
-  if (level >= options_.least) emit(level, subject, state, fields, 0);
+  if (level >= options_.least)
+    emit(level, subject, state, std::span(fields.begin(), fields.size()), 0);
   return true;
 }
 

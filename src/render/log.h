@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -57,7 +58,15 @@ class Log {
  public:
   Log(LogSink& sink, Clock& clock, LogOptions options = {});
 
-  void write(LogLevel level, std::string_view event, std::initializer_list<LogField> fields = {});
+  // True where the line was within the bound of its event.
+  bool write(LogLevel level, std::string_view event, std::initializer_list<LogField> fields = {}) {
+    return write(level, event, std::span(fields.begin(), fields.size()));
+  }
+  bool write(LogLevel level, std::string_view event, std::span<const LogField> fields);
+
+  // A line that goes on with the one before it. Not bounded by `burst`: whoever writes them bounds
+  // how many they are, and writes them after a line that write() let through.
+  void write_more(LogLevel level, std::string_view event, std::span<const LogField> fields);
 
   // A line only where `state` is not the one `subject` was last in; so an outage is one line when
   // it begins and one when it ends, however many calls it meets. Not bounded by `burst`. True where
@@ -75,7 +84,7 @@ class Log {
   // Returns whether a line may be written, and in `suppressed` how many were not before it.
   bool within_budget(std::string_view event, std::uint64_t& suppressed);
   void emit(LogLevel level, std::string_view event, std::string_view state,
-            std::initializer_list<LogField> fields, std::uint64_t suppressed);
+            std::span<const LogField> fields, std::uint64_t suppressed);
 
   LogSink& sink_;
   Clock& clock_;

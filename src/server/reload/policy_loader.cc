@@ -6,10 +6,34 @@
 #include <system_error>
 #include <utility>
 
+#include "policy/fault_list.h"
 #include "policy/load.h"
 #include "policy/model.h"
 
 namespace weir::server {
+namespace {
+
+// Of one load; its line says how many there are.
+constexpr std::size_t kMaxFaultsInLog = 20;
+
+// What a fault does not have is left out.
+void append(std::vector<render::LogField>& fields, const Fault& fault) {
+  const auto number = [&fields](std::string_view name, int value) {
+    if (value > 0) fields.push_back({name, static_cast<std::uint64_t>(value)});
+  };
+  const auto text = [&fields](std::string_view name, const std::string& value) {
+    if (!value.empty()) fields.push_back({name, std::string_view(value)});
+  };
+  text("file", fault.file);
+  number("line", fault.line);
+  number("column", fault.column);
+  text("field", fault.field);
+  text("value", fault.value);
+  text("problem", fault.problem);
+  text("allowed", fault.allowed);
+}
+
+}  // namespace
 
 Result<Policy> PolicyOrigin::load() const {
   Result<Policy> policy = Policy::load(path);
@@ -75,7 +99,8 @@ Result<void> PolicyLoader::load(Why why) {
   const std::uint64_t routes = policy->model().routes.size();
   const std::uint64_t domains = policy->model().domains.size();
   if (Result<void> taken = guard_.reload(std::move(*policy)); !taken) {
-    return fail(taken.error(), why, {policy::fault_of(origin_.path, taken.error())});
+    std::vector<Fault> faults = policy::faults_of(origin_.path, taken.error());
+    return fail({taken.error().code, policy::text_of(faults)}, why, std::move(faults));
   }
   fault_.reset();
   loaded_at_ = clock_.now();
@@ -97,7 +122,7 @@ Result<void> PolicyLoader::fail(Error error, Why why, std::vector<Fault> faults)
   std::erase_if(fault_->faults, [](const Fault& each) { return each.warning; });
   if (said) return error;
   metrics_.count_policy_load_error();
-  if (fault_->faults.empty() || fault_->faults.front().line == 0) {  // of no place in the file
+  if (fault_->faults.empty()) {
     log_.write(render::LogLevel::error, "policy_rejected",
                {{"why", to_string(why)},
                 {"file", origin_.path},
@@ -105,16 +130,28 @@ Result<void> PolicyLoader::fail(Error error, Why why, std::vector<Fault> faults)
                 {"generation_kept", guard_.generation()}});
     return error;
   }
-  const Fault& first = fault_->faults.front();
-  log_.write(render::LogLevel::error, "policy_rejected",
-             {{"why", to_string(why)},
-              {"file", first.file},
-              {"line", static_cast<std::uint64_t>(std::max(first.line, 0))},
-              {"field", first.field},
-              {"problem", first.problem},
-              {"faults", static_cast<std::uint64_t>(fault_->faults.size())},
-              {"generation_kept", guard_.generation()}});
+  tell(why);
   return error;
+}
+
+void PolicyLoader::tell(Why why) {
+  const std::vector<Fault>& faults = fault_->faults;
+  std::vector<render::LogField> fields{{"why", to_string(why)}};
+  append(fields, faults.front());
+  fields.push_back({"faults", std::uint64_t{faults.size()}});
+  fields.push_back({"generation_kept", guard_.generation()});
+  if (!log_.write(render::LogLevel::error, "policy_rejected", fields)) return;
+  const std::size_t most = std::min(faults.size(), kMaxFaultsInLog);
+  for (std::size_t i = 1; i < most; ++i) {
+    fields.clear();
+    append(fields, faults[i]);
+    log_.write_more(render::LogLevel::error, "policy_fault", fields);
+  }
+  if (most == faults.size()) return;
+  const std::string more =
+      "and " + std::to_string(faults.size() - most) + " more: /policy and weir lint name them";
+  fields.assign({{"problem", more}});
+  log_.write_more(render::LogLevel::error, "policy_fault", fields);
 }
 
 }  // namespace weir::server

@@ -67,6 +67,8 @@ class PolicyLoader {
 
  private:
   Result<void> fail(Error error, Why why, std::vector<Fault> faults);
+  // Writes the faults of the last load into the log.
+  void tell(Why why);
 
   const PolicyOrigin origin_;
   Guard& guard_;
