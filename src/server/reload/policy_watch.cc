@@ -12,6 +12,8 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
+#include <string_view>
 
 #include "server/lane.h"
 #include "server/reload/watched_path.h"
@@ -72,8 +74,24 @@ class PolicyWatch::Impl {
     for (const auto& [watch, folder] : watches_) {
       if (!now.contains(watch)) ::inotify_rm_watch(told_.native_handle(), watch);
     }
+    std::erase_if(open_for_writing_, [&](const auto& file) { return !now.contains(file.first); });
     watches_ = std::move(now);
     watching_ = all;
+    std::error_code ignored;
+    directory_.clear();
+    if (std::filesystem::is_directory(path_, ignored)) {
+      directory_ = std::filesystem::canonical(path_, ignored).string();
+    }
+  }
+
+  // Whether it is of a file that is read: the policy, or one in the directory that is it.
+  bool is_of_policy(const inotify_event& event) const {
+    if (event.len == 0) return false;
+    const std::string_view name = event.name;
+    if (name == name_) return true;
+    const auto watch = watches_.find(event.wd);
+    return watch != watches_.end() && watch->second == directory_ && !name.starts_with('.') &&
+           (name.ends_with(".yaml") || name.ends_with(".yml"));
   }
 
   void read_events() {
@@ -91,12 +109,15 @@ class PolicyWatch::Impl {
     for (std::size_t at = 0; at + sizeof(inotify_event) <= bytes;) {
       const auto* event = reinterpret_cast<const inotify_event*>(events_.data() + at);  // NOLINT
       at += sizeof(inotify_event) + event->len;
-      const bool named = event->len != 0 && name_ == event->name;
-      ours = ours || named || (event->mask & IN_Q_OVERFLOW) != 0;
-      if (!named) continue;
-      if ((event->mask & IN_MODIFY) != 0) open_for_writing_ = true;
-      if ((event->mask & (IN_CLOSE_WRITE | IN_MOVED_TO | IN_DELETE)) != 0) {
-        open_for_writing_ = false;
+      const bool lost = (event->mask & IN_Q_OVERFLOW) != 0;
+      if (lost) open_for_writing_.clear();
+      const bool of_policy = is_of_policy(*event);
+      ours = ours || of_policy || lost;
+      if (!of_policy) continue;
+      const std::pair<int, std::string> file(event->wd, event->name);
+      if ((event->mask & IN_MODIFY) != 0) open_for_writing_.insert(file);
+      if ((event->mask & (IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE)) != 0) {
+        open_for_writing_.erase(file);
       }
     }
     watch_directories();
@@ -114,8 +135,10 @@ class PolicyWatch::Impl {
   }
 
   void rested() {
-    if (open_for_writing_ && lane_.now() - *suspected_ < options_.patience) return suspect();
-    open_for_writing_ = false;
+    if (!open_for_writing_.empty() && lane_.now() - *suspected_ < options_.patience) {
+      return suspect();
+    }
+    open_for_writing_.clear();
     suspected_.reset();
     seen_ = signature_of(path_);
     changed_();
@@ -144,7 +167,10 @@ class PolicyWatch::Impl {
   std::map<int, std::string> watches_;
   std::string seen_;
   std::optional<MonoTime> suspected_;  // when the first sign of this change came
-  bool open_for_writing_ = false;
+  std::string directory_;              // that `path` leads to; empty where it leads to a file
+  // Files that somebody wrote into and has not closed: the watch of their directory, and their
+  // name.
+  std::set<std::pair<int, std::string>> open_for_writing_;
   alignas(inotify_event) std::array<char, 16 * 1024> events_{};
 };
 

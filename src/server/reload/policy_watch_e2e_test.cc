@@ -44,9 +44,9 @@ class Watched : public ::testing::TestWithParam<By> {
     fs::create_directories(fs::path(at(name)).parent_path());
     std::ofstream(at(name)) << text;
   }
-  void start(const std::string& name) {
+  void start(const std::string& name, Nanos patience = 1s) {
     const PolicyWatchOptions options{.quiet = 20ms,
-                                     .patience = 1s,
+                                     .patience = patience,
                                      .poll = GetParam() == By::polling ? 20ms : Nanos(1h),
                                      .inotify = GetParam() == By::events};
     path_ = at(name);
@@ -158,7 +158,7 @@ using PolicyWatchEvents = Watched;
 
 TEST_P(PolicyWatchEvents, WaitsForAWriterThatTakesItsTime) {
   write("weir.yaml", "one");
-  start("weir.yaml");
+  start("weir.yaml", 1h);
   {
     std::ofstream slow(at("weir.yaml"));
     slow << "half" << std::flush;
@@ -169,6 +169,25 @@ TEST_P(PolicyWatchEvents, WaitsForAWriterThatTakesItsTime) {
   }
   EXPECT_TRUE(told("half and half"));
   EXPECT_EQ(changes(), 1);
+}
+
+// Half of a file of domains may be a file of fewer limits.
+TEST_P(PolicyWatchEvents, WaitsForAWriterInADirectoryToo) {
+  write("policies/a.yaml", "a");
+  write("policies/b.yaml", "b");
+  fs::create_directory_symlink("policies", at("current"));
+  start("current", 1h);
+  {
+    std::ofstream slow(at("policies/a.yaml"));
+    slow << "half" << std::flush;
+    write("policies/b.yaml", "all of it");
+    std::ofstream swap(at("policies/.a.yaml.swp"));
+    swap << "an editor's, which it keeps open" << std::flush;
+    std::this_thread::sleep_for(200ms);
+    EXPECT_EQ(changes(), 0);
+    slow.close();
+    EXPECT_TRUE(told("(directory)"));
+  }
 }
 
 TEST_P(PolicyWatchEvents, TellsAllTheSameOfAWriterThatNeverCloses) {
