@@ -31,6 +31,17 @@ std::uint32_t regions_of(const Model& model) {
   return is_embedded(model) ? 1 : model.store.regions;
 }
 
+// Whether several workers have a counter each, where a shared store would have one.
+bool counts_apart(const Model& model, const ExplainOptions& options) {
+  return is_embedded(model) && options.workers > 1;
+}
+
+std::string apart_in_words(std::uint32_t workers) {
+  const std::string count = std::to_string(workers);
+  return "Each of the " + count + " workers counts in its own memory: together they admit " +
+         count + " times a limit";
+}
+
 // Of two workers.
 Nanos clocks_apart(const Model& model) {
   if (is_embedded(model) || !model.store.client_clock) return Nanos{0};
@@ -134,8 +145,10 @@ StateOfStore answering(const Model& model, const Route& route, const ExplainOpti
   StateOfStore out{.state = StoreState::answers, .meaning = "Counts are exact."};
   out.answers = {answer(Verdict::allowed, Reason::within_limit, "every limit has room"),
                  answer(Verdict::limited, Reason::over_limit, "a limit has not")};
-  out.bounds = bounds_of(route, {.workers = options.workers,
-                                 .regions = regions_of(model),
+  const bool apart = counts_apart(model, options);
+  if (apart) out.meaning = "Counts are exact in each worker.";
+  out.bounds = bounds_of(route, {.workers = apart ? 1 : options.workers,
+                                 .regions = apart ? options.workers : regions_of(model),
                                  .clocks_apart = clocks_apart(model)});
   return out;
 }
@@ -238,6 +251,8 @@ std::vector<std::string> besides(const Model& model, const Route& route,
   if (route.rules.empty()) return out;
   const bool parts = route.when_store_fails == FailurePolicy::bounded ||
                      route.when_store_fails == FailurePolicy::settle;
+  if (counts_apart(model, options))
+    out.push_back(apart_in_words(options.workers) + ". A store that they share makes it one.");
   if (is_embedded(model)) {
     out.push_back("A restart of this process forgets its counters: each adds at most the limit.");
   } else {
@@ -361,20 +376,31 @@ ExplainedRoute explained(const Model& model, const policy::DomainScope& scope,
   }
   out.policy_reason = "says nothing about its store being away";
   out.states.resize(1);
-  out.besides = {
+  out.besides.clear();
+  if (counts_apart(model, options)) out.besides.push_back(apart_in_words(options.workers) + ".");
+  out.besides.push_back(
       "A shared store is not served before it is said: protects: or when_store_fails: in the file, "
-      "rls: {protects: ...} in weir.yaml, or --protects."};
+      "rls: {protects: ...} in weir.yaml, or --protects.");
   out.outage.reset();
   return out;
 }
 
-std::vector<std::string> store_facts(const Model& model) {
-  if (is_embedded(model))
-    return {"The counters are in this process: they are exact, and they cannot be slow or away.",
-            "They hold at most " + std::to_string(model.store.memory_keys) +
-                " live keys; a new one beyond that is refused with 503.",
-            "What is said below of a store that is slow or away holds once a fleet shares one "
-            "(store: redis://...)."};
+std::vector<std::string> facts_of_memory(const Model& model, const ExplainOptions& options) {
+  std::vector<std::string> out = {
+      "The counters are in this process: they are exact, and they cannot be slow or away.",
+      "They hold at most " + std::to_string(model.store.memory_keys) +
+          " live keys; a new one beyond that is refused with 503."};
+  if (counts_apart(model, options))
+    out.push_back(apart_in_words(options.workers) +
+                  ", which is what the table says of a store that answers.");
+  out.push_back(
+      "What is said below of a store that is slow or away holds once a fleet shares one "
+      "(store: redis://...).");
+  return out;
+}
+
+std::vector<std::string> store_facts(const Model& model, const ExplainOptions& options) {
+  if (is_embedded(model)) return facts_of_memory(model, options);
   std::vector<std::string> out = {"Every worker asks this store, so all of them share each limit."};
   out.push_back("Slow: " + slow_in_words(model.store));
   out.push_back("Coming back: " + returning_in_words(model.store));
@@ -442,7 +468,7 @@ Result<Explanation> explain(const Model& model, const ExplainOptions& options) {
   out.deadline = policy::to_text(model.store.deadline);
   ExplainOptions checked = options;
   checked.workers = out.workers;
-  out.store_facts = store_facts(model);
+  out.store_facts = store_facts(model, checked);
   out.request_facts = request_facts(model);
   for (const Route& route : model.routes)
     if (options.route.empty() || route.name == options.route)
@@ -451,12 +477,16 @@ Result<Explanation> explain(const Model& model, const ExplainOptions& options) {
     for (const policy::DomainScope& scope : domain.scopes)
       if (options.route.empty() || domain.name == options.route)
         if (!scope.route.rules.empty()) out.routes.push_back(explained(model, scope, checked));
-  for (const policy::BreakerSpec& spec : model.breakers)
-    if (options.route.empty() || spec.name == options.route)
-      out.safeguards.push_back(explained(spec));
-  for (const policy::ConcurrencySpec& spec : model.concurrency)
-    if (options.route.empty() || spec.name == options.route)
-      out.safeguards.push_back(explained(spec, out.workers));
+  for (policy::BreakerSpec spec : model.breakers) {
+    if (!options.route.empty() && spec.name != options.route) continue;
+    spec.shared = spec.shared && !counts_apart(model, checked);
+    out.safeguards.push_back(explained(spec));
+  }
+  for (policy::ConcurrencySpec spec : model.concurrency) {
+    if (!options.route.empty() && spec.name != options.route) continue;
+    spec.shared = spec.shared && !counts_apart(model, checked);
+    out.safeguards.push_back(explained(spec, out.workers));
+  }
   if (out.routes.empty() && out.safeguards.empty() && !options.route.empty())
     return Error{ErrorCode::not_found, "the policy has no route '" + std::string(options.route) +
                                            "', nor a domain of "

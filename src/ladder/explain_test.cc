@@ -84,6 +84,31 @@ TEST(Explain, PrintsTheMostOfAllRegionsTogether) {
   EXPECT_EQ(state(closed, StoreState::away).bounds[0].most, 0u);
 }
 
+// A limit of 5 in the memory of each of four processes is 20.
+TEST(Explain, MultipliesWhatWorkersWithAMemoryEachAdmit) {
+  const std::string limits = "{limits: [5 per minute], protects: security}";
+  const Explanation four = explained(limits, {.workers = 4}, "'memory:'");
+  EXPECT_EQ(state(four, StoreState::answers).bounds[0].most, 20u);
+  const std::string text = one_line(four);
+  EXPECT_NE(text.find("store memory:, 4 workers "), std::string::npos) << text;
+  EXPECT_NE(text.find("Each of the 4 workers counts in its own memory: together they admit 4 times "
+                      "a limit, which is what the table says of a store that answers."),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("200 allowed: every limit has room 20 "), std::string::npos) << text;
+  const std::string json = explain_json(four);
+  EXPECT_NE(json.find(R"("counted_in_each_worker":true)"), std::string::npos) << json;
+  EXPECT_NE(json.find(R"("bounds":[{"rule":"5 per minute","most":20}])"), std::string::npos);
+  EXPECT_NE(json.find("admit 4 times a limit."), std::string::npos) << json;
+  // One worker, or one store, is one counter.
+  for (const Explanation& one :
+       {explained(limits, {}, "'memory:'"), explained(limits, {.workers = 4})}) {
+    EXPECT_EQ(state(one, StoreState::answers).bounds[0].most, 5u);
+    EXPECT_EQ(one_line(one).find("times a limit"), std::string::npos);
+    EXPECT_EQ(explain_json(one).find("counted_in_each_worker"), std::string::npos);
+  }
+}
+
 TEST(Explain, SaysWhoseTimeCounts) {
   const std::string limits = "{limits: [5 per minute], protects: capacity, ceiling: 5 per second}";
   EXPECT_EQ(one_line(explained(limits)).find("own clocks"), std::string::npos);
