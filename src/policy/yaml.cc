@@ -211,8 +211,21 @@ class TextBuffer final : public std::streambuf {
   }
 };
 
-void report(const YAML::Exception& e, FaultList& faults) {
+// Whether a line, counted from 0, begins with blanks of which one is a tab.
+bool tab_indents(std::string_view text, int line) {
+  for (; line > 0; --line) text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+  const std::size_t tab = text.find('\t');
+  return tab != text.npos && text.find_first_not_of(" \t") > tab;
+}
+
+void report(const YAML::Exception& e, std::string_view text, FaultList& faults) {
   const bool placed = !e.mark.is_null();
+  const bool in_flow = e.msg.find("flow") != std::string::npos;  // where a tab is but a blank
+  if (placed && !in_flow && tab_indents(text, e.mark.line)) {
+    faults.add(e.mark.line + 1, 1, "", "", "is not YAML: the line is indented with a tab",
+               "spaces");
+    return;
+  }
   faults.add(placed ? e.mark.line + 1 : 0, placed ? e.mark.column + 1 : 0, "", "",
              "is not YAML: " + e.msg, "");
 }
@@ -265,7 +278,7 @@ std::optional<YamlDocument> read_yaml(std::string_view text, FaultList& faults,
   } catch (const Abandoned&) {
     return std::nullopt;
   } catch (const YAML::Exception& e) {
-    report(e, faults);
+    report(e, text, faults);
     return std::nullopt;
   }
   return document;
