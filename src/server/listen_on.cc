@@ -18,21 +18,20 @@ std::string reason(int number) {
   return std::strerror(number);
 }
 
+// An address that is one, but not for us, now, here.
 Error failed(const Address& address, const std::string& why,
-             ErrorCode code = ErrorCode::invalid_argument) {
+             ErrorCode code = ErrorCode::unavailable) {
   return {code, address.text() + ": " + why};
 }
 
 Error in_use(const Address& address) {
   if (address.kind == Address::Kind::unix_socket) {
-    return failed(address, "another process answers on this socket; end it or choose another path",
-                  ErrorCode::unavailable);
+    return failed(address, "another process answers on this socket; end it or choose another path");
   }
   return failed(address,
                 "port " + std::to_string(address.port) +
                     " is in use by another process; end it, choose another port, or port 0 for any "
-                    "free one",
-                ErrorCode::unavailable);
+                    "free one");
 }
 
 Error refused(const Address& address, int number) {
