@@ -21,7 +21,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -29,28 +28,13 @@
 
 #include "breaker/breaker_core.h"
 #include "breaker/fleet_carrier.h"
+#include "testing/allocations.h"
 #include "weir/breaker.h"
 #include "weir/concurrency.h"
 
 namespace {
 
-std::atomic<std::uint64_t> allocations{0};
-
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-
-namespace {
+using weir::testing::allocations;
 
 using namespace std::chrono_literals;
 using weir::Breaker;
@@ -88,11 +72,11 @@ double nanoseconds(Contestant& contestant, std::uint64_t rounds) {
     threads.emplace_back([&] {
       contestant.work(1'000);  // claims this thread's stripe, and warms up
       gate.arrive_and_wait();
-      const std::uint64_t before = allocations.load();
+      const std::uint64_t before = allocations();
       const double start = cpu_now();
       contestant.work(rounds);
       total += static_cast<std::uint64_t>(cpu_now() - start);
-      allocated += allocations.load() - before;
+      allocated += allocations() - before;
     });
   for (std::thread& thread : threads) thread.join();
   contestant.allocated += allocated;

@@ -20,7 +20,6 @@
 #include <ctime>
 #include <functional>
 #include <memory>
-#include <new>
 #include <random>
 #include <string>
 #include <thread>
@@ -29,27 +28,12 @@
 #include "base/counter_hasher.h"
 #include "base/wide.h"
 #include "store/memory/region.h"
+#include "testing/allocations.h"
 #include "weir/weir.h"
 
 namespace {
 
-thread_local std::uint64_t allocations = 0;
-
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  ++allocations;
-  if (void* memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-
-namespace {
+using weir::testing::allocations;
 
 constexpr std::size_t kKeys = 1'000'000;
 constexpr std::size_t kKeyBytes = 24;
@@ -137,14 +121,14 @@ int main(int argc, char** argv) {
   }
   std::atomic<std::uint64_t> allocated{0};
   const auto check_all = [&](const std::string& stream) {
-    const std::uint64_t before = allocations;
+    const std::uint64_t before = allocations();
     for (std::size_t i = 0; i < calls; ++i) {
       const weir::Descriptor user{"user",
                                   std::string_view(stream).substr(i * kKeyBytes, kKeyBytes)};
       const weir::Decision decision = guard.check("api", std::span(&user, 1));
       if (decision.verdict == weir::Verdict::refused) std::abort();
     }
-    allocated += allocations - before;
+    allocated += allocations() - before;
   };
   for (const std::string& stream : streams)
     check_all(stream);  // every key is there before the clock runs

@@ -26,7 +26,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
@@ -39,26 +38,11 @@
 #include "base/wide.h"
 #include "limit/gcra.h"
 #include "store/memory/memory_store.h"
+#include "testing/allocations.h"
 
 namespace {
 
-std::atomic<std::uint64_t> allocations{0};
-
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-
-namespace {
+using weir::testing::allocations;
 
 using weir::CounterHasher;
 using weir::Instant;
@@ -323,11 +307,11 @@ Timing time_once(Contestant& contestant, const std::vector<const Stream*>& strea
     threads.emplace_back([&, t] {
       pin(static_cast<unsigned>(t));
       start.arrive_and_wait();
-      const std::uint64_t allocated = allocations.load();
+      const std::uint64_t allocated = allocations();
       const double begin = thread_cpu_ns();
       contestant.run(*streams[t], now);
       const double end = thread_cpu_ns();
-      counted += allocations.load() - allocated;
+      counted += allocations() - allocated;
       ns[t] = (end - begin) / static_cast<double>(streams[t]->ids.size());
     });
   }

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
+#include <new>
 #include <span>
 #include <string>
 #include <string_view>
@@ -125,6 +127,16 @@ TEST(GuardAllocation, TheCounterOfThisTestWorks) {
   const std::uint64_t before = allocations();
   ::operator delete(::operator new(1));  // a new-expression may be optimised away
   EXPECT_EQ(allocations() - before, 1U);
+  constexpr auto kAligned = std::align_val_t(128);
+  ::operator delete(::operator new(1, kAligned), kAligned);
+  EXPECT_EQ(allocations() - before, 2U);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  void* volatile memory = std::malloc(1);
+  memory = std::realloc(memory, 1000);
+  std::free(memory);
+  std::free(memory = std::calloc(1, 1));
+  EXPECT_EQ(allocations() - before, 5U);
+#endif
 }
 
 TEST(GuardAllocation, CopyingADecisionOfFourRulesAllocatesNothing) {
