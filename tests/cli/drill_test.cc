@@ -105,7 +105,7 @@ phases:
 
 TEST_F(Drill, MeasuresHowSoonTheFailureIsNoticed) {
   std::string policy = kDrilled;
-  policy.replace(policy.find("deadline: 1s"), 12, "deadline: 200ms");
+  policy.replace(policy.find("deadline: 1s"), 12, "deadline: 500ms");
   folder.write("quick.yaml", policy);
   folder.write("silent.yaml", R"(
 phases:
@@ -128,8 +128,8 @@ phases:
     return *std::find_if(rows.begin(), rows.end(),
                          [&](const auto& each) { return each["what"] == what; });
   };
-  EXPECT_GE(row("until the breaker opened")["predicted"].get<int>(), 200);
-  EXPECT_LE(row("until the breaker opened")["predicted"].get<int>(), 300);
+  EXPECT_GE(row("until the breaker opened")["predicted"].get<int>(), 500);
+  EXPECT_LE(row("until the breaker opened")["predicted"].get<int>(), 600);
   EXPECT_FALSE(row("until an answer without the store")["bound"].get<bool>());
 }
 
