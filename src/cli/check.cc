@@ -8,8 +8,11 @@
 #include "cli/decision_text.h"
 #include "cli/number.h"
 #include "cli/open_policy.h"
+#include "guard/impl.h"
+#include "guard/shared_store.h"
 #include "policy/address.h"
 #include "policy/names.h"
+#include "policy/store_url.h"
 #include "weir/guard.h"
 
 namespace weir::cli {
@@ -91,24 +94,6 @@ ExitCode code_of(const Decision& decision) {
   }
 }
 
-// Limited speaks before refused, refused before allowed.
-ExitCode worse(ExitCode a, ExitCode b) {
-  const auto weight = [](ExitCode code) {
-    switch (code) {
-      case ExitCode::as_asked:
-        return 0;
-      case ExitCode::undecided:
-        return 1;
-      case ExitCode::answered_no:
-        return 2;
-      case ExitCode::usage:
-        return 3;
-    }
-    return 3;
-  };
-  return weight(a) >= weight(b) ? a : b;
-}
-
 ExitCode decide(Environment& environment, const CheckCommand& command, Guard& guard,
                 const Ask& ask) {
   ExitCode code = ExitCode::as_asked;
@@ -141,7 +126,15 @@ ExitCode check(Environment& environment, const CheckCommand& command) {
     const bool wrong = guard.error().code == ErrorCode::invalid_argument;
     return fail(environment, wrong ? ExitCode::usage : ExitCode::undecided, guard.error().message);
   }
-  return decide(environment, command, *guard, ask);
+  code = decide(environment, command, *guard, ask);
+  const guard::SharedStore* shared = guard->impl().shared();
+  if (code != ExitCode::undecided || shared == nullptr ||
+      (shared->answering() && shared->connected())) {
+    return code;
+  }
+  return fail(environment, code,
+              "the store " + policy::redacted(policy->model().store.url) +
+                  " does not answer; weir lint --connect says why");
 }
 
 }  // namespace weir::cli

@@ -13,6 +13,8 @@
 #include "cli/lint.h"
 #include "cli/proxy.h"
 #include "cli/serve.h"
+#include "drill/scenario/scenario.h"
+#include "policy/store_url.h"
 #include "weir/version.h"
 
 namespace weir::cli {
@@ -68,7 +70,7 @@ constexpr const char* kStoreHelp = "Store to use instead of the policy's; also W
 
 CLI::App* verb(CLI::App& app, const char* name, const char* help) {
   CLI::App* added = app.add_subcommand(name, help);
-  added->set_help_flag("--help", "Say how it is used");
+  added->set_help_flag("-h,--help", "Say how it is used");
   return added;
 }
 
@@ -345,7 +347,7 @@ void CommandLine::add_completion() {
 }
 
 CommandLine::CommandLine() {
-  app.set_help_flag("--help", "Say how it is used");
+  app.set_help_flag("-h,--help", "Say how it is used");
   app.add_flag("--version", version, "Say which version this is");
   app.add_flag("--json", json, "With --version: as JSON");
   add_check();
@@ -427,6 +429,41 @@ ExitCode parse_and_dispatch(std::span<const std::string> words, Environment& env
   return dispatch(environment, line);
 }
 
+// Values that are a choice of words, which every completion offers.
+struct Choice {
+  std::string_view verb;
+  std::string_view option;
+  std::vector<std::string> words;
+};
+
+std::vector<Choice> choices() {
+  std::vector<std::string> protects;
+  for (const Protects each : {Protects::security, Protects::side_effects, Protects::capacity,
+                              Protects::revenue, Protects::nothing}) {
+    protects.emplace_back(to_string(each));
+  }
+  std::vector<std::string> scenarios;
+  for (const drill::Scenario& each : drill::shipped_scenarios()) scenarios.push_back(each.name);
+  return {{"serve", "--protects", std::move(protects)},
+          {"serve", "--tls", {"http", "grpc", "admin"}},
+          {"bench", "--distribution", {"uniform", "zipf", "hot"}},
+          {"drill", "--expect", {"open", "closed", "limits"}},
+          {"proxy", "--scenario", std::move(scenarios)},
+          {"bench", "", {"rls"}},
+          {"journal", "", {std::begin(kJournalActions), std::end(kJournalActions)}},
+          {"completion", "", {std::begin(kShells), std::end(kShells)}}};
+}
+
+void offer(const Choice& choice, Grammar& grammar) {
+  for (Grammar::Verb& verb : grammar.verbs) {
+    if (verb.name != choice.verb) continue;
+    if (choice.option.empty()) verb.words = choice.words;
+    for (Grammar::Option& option : verb.options) {
+      if (option.name == choice.option) option.words = choice.words;
+    }
+  }
+}
+
 Grammar::Option described(const CLI::Option& option) {
   return {"--" + option.get_lnames().front(), option.get_description(),
           option.get_items_expected_max() > 0};
@@ -440,6 +477,16 @@ std::vector<Grammar::Option> options_of(const CLI::App& app) {
   return options;
 }
 
+// A password that stands in a wrong place, as in `serve redis://:PASSWORD@HOST`, is not repeated.
+void mask(std::span<const std::string> words, Environment& environment) {
+  for (const std::string& word : words) {
+    const std::size_t equals = word.starts_with("--") ? word.find('=') : word.npos;
+    const std::string text = equals == word.npos ? word : word.substr(equals + 1);
+    const std::string shown = policy::redacted(text);
+    if (shown != text) environment.masked.emplace_back(text, shown);
+  }
+}
+
 }  // namespace
 
 Grammar grammar() {
@@ -448,17 +495,13 @@ Grammar grammar() {
   grammar.options = options_of(line.app);
   for (const CLI::App* verb : line.app.get_subcommands(nullptr)) {
     grammar.verbs.push_back({verb->get_name(), verb->get_description(), options_of(*verb), {}});
-    if (verb == line.completion_verb) {
-      grammar.verbs.back().words.assign(std::begin(kShells), std::end(kShells));
-    }
-    if (verb == line.journal_verb) {
-      grammar.verbs.back().words.assign(std::begin(kJournalActions), std::end(kJournalActions));
-    }
   }
+  for (const Choice& choice : choices()) offer(choice, grammar);
   return grammar;
 }
 
 int run(std::span<const std::string> words, Environment& environment) {
+  mask(words, environment);
   ExitCode code = parse_and_dispatch(words, environment);
   environment.out.flush();
   if (!environment.out && environment.answers_on_out) {

@@ -27,7 +27,9 @@ std::string bash(const Grammar& grammar) {
   std::string out =
       "# bash completion for weir: source it, or install it as bash-completion/completions/weir\n"
       "_weir() {\n"
-      "  local word=${COMP_WORDS[COMP_CWORD]} options= words=\n"
+      "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} options= words=\n"
+      "  [[ $word == = ]] && word=\n"  // bash takes --option=value for three words
+      "  [[ $before == = ]] && before=${COMP_WORDS[COMP_CWORD-2]}\n"
       "  COMPREPLY=()\n"
       "  if ((COMP_CWORD == 1)); then\n"
       "    COMPREPLY=($(compgen -W \"" +
@@ -39,6 +41,16 @@ std::string bash(const Grammar& grammar) {
   for (const Grammar::Verb& verb : grammar.verbs) {
     out += "    " + verb.name + ") options=\"" + names_of(verb.options) + "\" words=\"" +
            words_of(verb.words) + "\" ;;\n";
+  }
+  out +=
+      "  esac\n"
+      "  case \"${COMP_WORDS[1]} $before\" in\n";
+  for (const Grammar::Verb& verb : grammar.verbs) {
+    for (const Grammar::Option& option : verb.options) {
+      if (option.words.empty()) continue;
+      out += "    \"" + verb.name + " " + option.name + "\") COMPREPLY=($(compgen -W \"" +
+             words_of(option.words) + "\" -- \"$word\")); return ;;\n";
+    }
   }
   out +=
       "  esac\n"
@@ -62,7 +74,10 @@ std::string zsh_option(const Grammar::Option& option) {
     if (c == '[' || c == ']' || c == '\\') help += '\\';
     help += c;
   }
-  return shell_word(option.name + "[" + help + "]" + (option.takes_value ? ":value:_files" : ""));
+  std::string value;
+  if (option.takes_value) value = ":value:_files";
+  if (!option.words.empty()) value = ":value:(" + words_of(option.words) + ")";
+  return shell_word(option.name + "[" + help + "]" + value);
 }
 
 std::string zsh(const Grammar& grammar) {
@@ -106,8 +121,11 @@ std::string zsh(const Grammar& grammar) {
 }
 
 std::string fish_option(const Grammar::Option& option, const std::string& condition) {
-  return "complete -c weir" + condition + " -l " + option.name.substr(2) +
-         (option.takes_value ? " -r" : "") + " -d " + shell_word(option.help) + "\n";
+  std::string value;
+  if (option.takes_value) value = " -r";
+  if (!option.words.empty()) value = " -x -a " + shell_word(words_of(option.words));
+  return "complete -c weir" + condition + " -l " + option.name.substr(2) + value + " -d " +
+         shell_word(option.help) + "\n";
 }
 
 std::string fish(const Grammar& grammar) {

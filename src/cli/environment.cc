@@ -25,13 +25,41 @@ std::string visible(std::string_view text) {
   return out;
 }
 
+std::string with_masks(const Environment& environment, std::string_view message) {
+  std::string out(message);
+  for (const auto& [secret, shown] : environment.masked) {
+    for (std::size_t at = out.find(secret); at != out.npos; at = out.find(secret, at)) {
+      out.replace(at, secret.size(), shown);
+      at += shown.size();
+    }
+  }
+  return out;
+}
+
 }  // namespace
+
+ExitCode worse(ExitCode a, ExitCode b) {
+  const auto weight = [](ExitCode code) {
+    switch (code) {
+      case ExitCode::as_asked:
+        return 0;
+      case ExitCode::undecided:
+        return 1;
+      case ExitCode::answered_no:
+        return 2;
+      case ExitCode::usage:
+        return 3;
+    }
+    return 3;
+  };
+  return weight(a) >= weight(b) ? a : b;
+}
 
 ExitCode fail(Environment& environment, ExitCode code, std::string_view message) {
   while (message.ends_with('\n')) message.remove_suffix(1);
   const std::string_view first = message.substr(0, message.find('\n'));
   const auto more = std::count(message.begin(), message.end(), '\n');
-  environment.err << "weir: " << visible(first);
+  environment.err << "weir: " << visible(with_masks(environment, first));
   if (more != 0) environment.err << " (and " << more << " more)";
   environment.err << '\n';
   return code;

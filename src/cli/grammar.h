@@ -12,6 +12,7 @@ struct Grammar {
     std::string name;  // "--cost"
     std::string help;
     bool takes_value = false;
+    std::vector<std::string> words{};  // what the value may be, where that is a choice
   };
   struct Verb {
     std::string name;

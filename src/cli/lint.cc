@@ -41,16 +41,33 @@ class Linter {
       : environment_(environment), path_(path), command_(command) {}
 
   void lint() {
+    if (!readable()) return tell_unreadable();
     policy::Loaded loaded = policy::load_path(path_);
     for (const Fault& fault : loaded.faults) tell(fault);
     if (loaded.model) look_at_its_store(Policy(std::move(loaded.model)));
     environment_.out << (command_.json ? json_summary() : path_ + ": " + summary()) << '\n';
   }
 
-  bool faulty() const { return faults_ != 0; }
-  bool undecided() const { return undecided_; }
+  ExitCode code() const {
+    if (unread_) return ExitCode::usage;
+    if (faults_ != 0) return ExitCode::answered_no;
+    return undecided_ ? ExitCode::undecided : ExitCode::as_asked;
+  }
 
  private:
+  // Looks without opening: what a pipe holds can be read only once.
+  bool readable() const { return ::access(path_.c_str(), R_OK) == 0; }
+
+  // Whoever reads objects learns of it, too.
+  void tell_unreadable() {
+    unread_ = true;
+    fail(environment_, ExitCode::usage,
+         path_ + " cannot be read; name a policy file that is there and readable");
+    if (!command_.json) return;
+    tell({.file = path_, .problem = "cannot be read", .allowed = "a policy file"});
+    environment_.out << json_summary() << '\n';
+  }
+
   void tell(const Fault& fault) {
     ++(fault.warning ? warnings_ : faults_);
     environment_.out << (command_.json ? json_of(fault) : fault.text()) << '\n';
@@ -119,37 +136,24 @@ class Linter {
   const LintCommand& command_;
   std::size_t faults_ = 0;
   std::size_t warnings_ = 0;
+  bool unread_ = false;
   bool asked_ = false;      // its store, and it answered
   bool undecided_ = false;  // its store should have been asked, and could not be
 };
 
-// Looks without opening: what a pipe holds can be read only once.
-bool readable(const std::string& path) {
-  return ::access(path.c_str(), R_OK) == 0;
-}
-
 }  // namespace
 
 ExitCode lint(Environment& environment, const LintCommand& command) {
-  for (const std::string& path : command.policies) {
-    if (!readable(path)) {
-      return fail(environment, ExitCode::usage,
-                  path + " cannot be read; name a policy file that is there and readable");
-    }
-  }
   if (!command.connect && !command.store.empty()) {
     return fail(environment, ExitCode::usage, "--store goes with --connect");
   }
-  bool faults = false;
-  bool undecided = false;
+  ExitCode worst = ExitCode::as_asked;
   for (const std::string& path : command.policies) {
     Linter linter(environment, path, command);
     linter.lint();
-    faults = faults || linter.faulty();
-    undecided = undecided || linter.undecided();
+    worst = worse(worst, linter.code());
   }
-  if (faults) return ExitCode::answered_no;
-  return undecided ? ExitCode::undecided : ExitCode::as_asked;
+  return worst;
 }
 
 }  // namespace weir::cli

@@ -110,6 +110,10 @@ std::optional<std::string> read(const ServeCommand& command, server::ServeOption
 }  // namespace
 
 ExitCode serve(Environment& environment, const ServeCommand& command) {
+  if (command.policy.find("://") != std::string::npos) {
+    return fail(environment, ExitCode::usage,
+                "'" + command.policy + "' is no policy file; --store names a store");
+  }
   server::ServeOptions options;
   options.policy_path = command.policy;
   options.store_url = store_override(environment, command.store);

@@ -259,7 +259,9 @@ TEST_F(CommandLine, SaysAWrongWordInOneLineWithTheWayOut) {
 
 TEST_F(CommandLine, HelpsOnStandardOutput) {
   for (const std::vector<std::string>& words : {std::vector<std::string>{"--help"},
+                                                {"-h"},
                                                 {"check", "--help"},
+                                                {"check", "-h"},
                                                 {"explain", "--help"},
                                                 {"lint", "--help"},
                                                 {"serve", "--help"},
@@ -380,6 +382,113 @@ TEST_F(CommandLine, NamesEveryFaultOfAPolicy) {
   EXPECT_EQ(check.err.find('\n'), check.err.size() - 1);
 }
 
+// The first that cannot be read once hid what was wrong with the others.
+TEST_F(CommandLine, LintGoesOnAfterAFileThatCannotBeRead) {
+  folder.write("bad.yaml", "routes: 7\n");
+  const std::string unread =
+      "weir: missing.yaml cannot be read; name a policy file that is there and readable\n";
+  const Outcome good = asked({"lint", "missing.yaml", "weir.yaml"});
+  EXPECT_EQ(good.exit_code, 2);
+  EXPECT_EQ(good.err, unread);
+  EXPECT_EQ(good.out, "weir.yaml: no faults\n");
+  for (const auto& words : {std::vector<std::string>{"lint", "bad.yaml", "missing.yaml"},
+                            {"lint", "missing.yaml", "bad.yaml"}}) {
+    const Outcome bad = asked(words);
+    EXPECT_EQ(bad.exit_code, 2) << "the worst of them";
+    EXPECT_EQ(bad.err, unread);
+    EXPECT_THAT(bad.out, HasSubstr("bad.yaml: 1 fault\n"));
+  }
+  const Outcome json = asked({"lint", "missing.yaml", "weir.yaml", "--json"});
+  EXPECT_EQ(json.exit_code, 2);
+  EXPECT_THAT(
+      json.out,
+      StartsWith(R"({"file":"missing.yaml","problem":"cannot be read","allowed":"a policy file",)"
+                 R"("severity":"fault"})"
+                 "\n"
+                 R"({"file":"missing.yaml","faults":1,"warnings":0,"store_asked":false})"
+                 "\n"
+                 R"({"file":"weir.yaml","faults":0,)"));
+}
+
+// A URL without its '@', or in another's place, was said whole.
+TEST_F(CommandLine, RepeatsNoPassword) {
+  const std::string url = "redis://:secret@127.0.0.1:1";
+  const std::string cut = "redis://:secret";
+  folder.write("url.yaml", "store: '" + cut + "'\nroutes: {r: {limits: [], protects: nothing}}\n");
+  folder.write("fallback.yaml", "store: {url: 'redis://h', fallback: '" + cut +
+                                    "'}\nroutes: {r: {limits: [], protects: nothing}}\n");
+  const std::vector<std::vector<std::string>> all = {
+      {"serve", "weir.yaml", "--store", cut},
+      {"serve", url},
+      {"serve", "weir.yaml", url},
+      {"serve", "weir.yaml", "--admin", url},
+      {"serve", "weir.yaml", "--protects=" + url},
+      {"check", url, "api"},
+      {"check", "weir.yaml", "api", url},
+      {"check", "weir.yaml", url},
+      {"check", "weir.yaml", "api", "user=ada", "--store", cut},
+      {"check", "--rls", url, "shop", "user=ada"},
+      {"compare", "--rls", url, "--request", "shop user=ada"},
+      {"explain", "weir.yaml", "--store", cut},
+      {"explain", url},
+      {"lint", url, "weir.yaml"},
+      {"lint", "weir.yaml", "--connect", "--store", cut},
+      {"lint", "weir.yaml", "--connect", "--store", url},
+      {"lint", "url.yaml", "fallback.yaml"},
+      {"lint", "url.yaml", "fallback.yaml", "--json"},
+      {"explain", "url.yaml"},
+      {"journal", "status", ".", "--ledger", "postgres:ada:secret@h"},
+      {"journal", "status", url},
+      {"drill", "weir.yaml", url},
+      {"drill", "weir.yaml", "--store", cut},
+      {"proxy", "--upstream", url},
+      {"bench", "rls", url},
+      {url},
+  };
+  for (const auto& words : all) {
+    const Outcome outcome = asked(words);
+    std::string line = "weir";
+    for (const std::string& word : words) line += " " + word;
+    EXPECT_NE(outcome.exit_code, 0) << line;
+    EXPECT_THAT(outcome.out + outcome.err, Not(HasSubstr("secret"))) << line;
+  }
+  EXPECT_THAT(asked({"check", "weir.yaml", "api"}, {{"WEIR_STORE", cut}}).err,
+              HasSubstr("the store 'redis://***' has an empty or impossible host name"));
+  EXPECT_THAT(asked({"explain", "weir.yaml", "--store", url}).out,
+              StartsWith("store redis://***@127.0.0.1:1, 1 worker\n"));
+}
+
+TEST_F(CommandLine, SaysThatTheStoreIsAwayWhereThatIsWhyItRefuses) {
+  const std::vector<std::string> words = {"check", "weir.yaml", "api", "user=ada"};
+  const Outcome away = asked(words, {{"WEIR_STORE", "redis://:secret@127.0.0.1:1"}});
+  EXPECT_EQ(away.exit_code, 3);
+  EXPECT_THAT(away.out, StartsWith("refused  api  "));
+  EXPECT_EQ(away.err,
+            "weir: the store redis://***@127.0.0.1:1 does not answer; weir lint --connect says "
+            "why\n");
+}
+
+TEST_F(CommandLine, CannotServeAtAnAddressThatIsNotToBeHad) {
+  const auto serve = [this](const std::string& address) {
+    return asked({"serve", "weir.yaml", "--http", address, "--grpc", "off", "--admin", "off"});
+  };
+  folder.write("file", "");
+  for (const auto& [address, why] : std::vector<std::pair<std::string, std::string>>{
+           {"192.0.2.1:0", "no interface has this address"},
+           {"unix:file", "the file exists and is not a socket"},
+           {"unix:missing/socket", "cannot listen: No such file or directory"},
+           {"host-that.invalid:80", "no such host"}}) {
+    const Outcome outcome = serve(address);
+    EXPECT_EQ(outcome.exit_code, 3) << address << ": " << outcome.err;
+    EXPECT_THAT(outcome.err, StartsWith("weir: --http " + address + ": " + why));
+  }
+  for (const std::string text : {"127.0.0.1", "127.0.0.1:65536", "unix:", ":1", "http://h:1"}) {
+    const Outcome outcome = serve(text);
+    EXPECT_EQ(outcome.exit_code, 2) << text << ": " << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("allowed: HOST:PORT, [IPV6]:PORT, unix:PATH or off"));
+  }
+}
+
 // A deployment that lints before it serves must not learn the rest from the server that is down.
 TEST_F(CommandLine, LintRefusesWhatServeWould) {
   const std::string routes = "routes: {api: {limits: [5 per day by ip], protects: capacity}}\n";
@@ -394,7 +503,9 @@ TEST_F(CommandLine, LintRefusesWhatServeWould) {
     folder.write("p.yaml", text);
     const Outcome lint = asked({"lint", "p.yaml"});
     EXPECT_EQ(lint.exit_code, 1) << text;
-    EXPECT_THAT(lint.out, StartsWith("p.yaml: " + fault)) << text;
+    // Of what the file does not have there is no place.
+    const std::string place = fault.starts_with("journal.ledger") ? ":2:10" : "";
+    EXPECT_THAT(lint.out, StartsWith("p.yaml" + place + ": " + fault)) << text;
     EXPECT_THAT(lint.out, HasSubstr("p.yaml: 1 fault\n"));
     const Outcome json = asked({"lint", "p.yaml", "--json"});
     EXPECT_THAT(json.out, HasSubstr("\"field\":\"" + fault.substr(0, fault.find(':')) + "\""));

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <sstream>
 
 #include "cli/command_line.h"
@@ -10,8 +11,10 @@ namespace weir::cli_tests {
 namespace {
 
 using ::testing::Contains;
+using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::UnorderedElementsAre;
+using ::testing::UnorderedElementsAreArray;
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
@@ -72,17 +75,99 @@ TEST_F(Completion, IsReadWithoutFaultByEachShellThatIsHere) {
   if (read == 0) GTEST_SKIP() << "no shell is installed";
 }
 
-TEST_F(Completion, KnowsEveryOptionInEveryShell) {
-  for (const char* shell : {"bash", "zsh", "fish"}) {
+std::vector<std::string> names_of(const cli::Grammar::Verb& verb) {
+  std::vector<std::string> out;
+  for (const cli::Grammar::Option& option : verb.options) out.push_back(option.name);
+  return out;
+}
+
+TEST_F(Completion, OffersTheOptionsOfEachVerbInBash) {
+  if (!installed("bash")) GTEST_SKIP() << "bash is not installed";
+  for (const cli::Grammar::Verb& verb : cli::grammar().verbs) {
+    ASSERT_FALSE(verb.options.empty()) << verb.name;
+    EXPECT_THAT(offered({verb.name, "--"}), UnorderedElementsAreArray(names_of(verb))) << verb.name;
+  }
+}
+
+// What the script says of one verb.
+std::string part_of(const std::string& script, const std::string& shell, const std::string& verb) {
+  if (shell == "fish") {
+    std::string out;
+    for (const std::string& line : lines_of(script)) {
+      if (line.find("__fish_seen_subcommand_from " + verb + "'") != std::string::npos)
+        out += line + "\n";
+    }
+    return out;
+  }
+  const std::size_t begin = script.find("\n    " + verb + ")");
+  EXPECT_NE(begin, std::string::npos) << shell << " " << verb;
+  return script.substr(begin, script.find(";;", begin) - begin);
+}
+
+TEST_F(Completion, KnowsEveryOptionOfEachVerbInEveryShell) {
+  for (const std::string shell : {"bash", "zsh", "fish"}) {
     const std::string text = weir({"completion", shell}).out;
     for (const cli::Grammar::Verb& verb : cli::grammar().verbs) {
-      for (const cli::Grammar::Option& option : verb.options) {
-        const std::string name =
-            std::string(shell) == "fish" ? "-l " + option.name.substr(2) : option.name;
-        EXPECT_NE(text.find(name), std::string::npos) << shell << " " << verb.name << " " << name;
+      const std::string part = part_of(text, shell, verb.name);
+      for (const std::string& name : names_of(verb)) {
+        const std::string there = shell == "fish"  ? " -l " + name.substr(2) + " "
+                                  : shell == "zsh" ? "'" + name + "["
+                                                   : name;
+        EXPECT_THAT(part, HasSubstr(there)) << shell << " " << verb.name;
       }
     }
   }
+}
+
+TEST_F(Completion, OffersTheWordsThatAValueMayBe) {
+  const auto protects = {"security", "side_effects", "capacity", "revenue", "nothing"};
+  if (installed("bash")) {
+    EXPECT_THAT(offered({"serve", "--protects", ""}), UnorderedElementsAreArray(protects));
+    EXPECT_THAT(offered({"serve", "--protects", "=", "sec"}), UnorderedElementsAre("security"));
+    EXPECT_THAT(offered({"serve", "--protects", "="}), UnorderedElementsAreArray(protects));
+    EXPECT_THAT(offered({"serve", "--tls", "g"}), UnorderedElementsAre("grpc"));
+    EXPECT_THAT(offered({"bench", ""}), UnorderedElementsAre("rls"));
+    EXPECT_THAT(offered({"proxy", "--scenario", "failover-"}), Contains("failover-11s"));
+    EXPECT_THAT(offered({"serve", "--store", "pol"}), UnorderedElementsAre("policy.yaml"));
+  }
+  const std::string words = "security side_effects capacity revenue nothing";
+  EXPECT_THAT(part_of(weir({"completion", "zsh"}).out, "zsh", "serve"),
+              HasSubstr(":value:(" + words + ")'"));
+  EXPECT_THAT(part_of(weir({"completion", "fish"}).out, "fish", "serve"),
+              HasSubstr(" -l protects -x -a '" + words + "' -d "));
+}
+
+// An offer that the program then refuses would be worse than none.
+TEST_F(Completion, OffersNoWordThatTheProgramRefuses) {
+  // What else is wrong with each of them ends it at once.
+  const std::map<std::string, std::vector<std::string>> calls = {
+      {"bench", {"rls", "nowhere"}},
+      {"drill",
+       {"--target", "http://127.0.0.1:1/", "--proxy-store", "nowhere", "--limit", "5 per minute",
+        "--key", "header:K"}},
+      {"proxy", {"--upstream", "nowhere"}},
+      {"serve", {"missing.yaml", "--tls-cert", "missing", "--tls-key", "missing"}}};
+  int offers = 0;
+  for (const cli::Grammar::Verb& verb : cli::grammar().verbs) {
+    for (const cli::Grammar::Option& option : verb.options) {
+      if (option.words.empty()) continue;
+      const auto err_of = [&](const std::string& word) {
+        std::vector<std::string> words = calls.at(verb.name);
+        words.insert(words.begin(), verb.name);
+        words.insert(words.end(), {option.name, word});
+        const Outcome outcome = weir(words, {.folder = folder.path()});
+        EXPECT_NE(outcome.exit_code, 0) << verb.name << " " << option.name << " " << word;
+        return outcome.err;
+      };
+      EXPECT_THAT(err_of("nonsense"), HasSubstr(option.name));
+      for (const std::string& word : option.words) {
+        EXPECT_THAT(err_of(word), Not(HasSubstr(option.name + " "))) << word;
+        EXPECT_THAT(err_of(word), Not(HasSubstr(option.name + ": "))) << word;
+        ++offers;
+      }
+    }
+  }
+  EXPECT_GT(offers, 30);
 }
 
 }  // namespace
