@@ -66,6 +66,11 @@ std::optional<std::string> read_ask(const CheckCommand& command, const policy::M
   ask.cost = *cost;
   ask.times = *times;
   if (model.default_route.empty() && !policy::route_names(model).contains(command.route)) {
+    const auto named = [&](const policy::Domain& each) { return each.name == command.route; };
+    if (std::any_of(model.domains.begin(), model.domains.end(), named)) {
+      return "'" + command.route + "' is a domain, of which a server is asked: weir serve, then " +
+             "weir check --rls ADDR " + command.route + " KEY=VALUE";
+    }
     return policy::no_such_route(model, command.route);
   }
   const std::set<std::string> known = policy::source_names(model);

@@ -458,6 +458,18 @@ TEST_F(CommandLine, RepeatsNoPassword) {
               StartsWith("store redis://***@127.0.0.1:1, 1 worker\n"));
 }
 
+TEST_F(CommandLine, SaysHowADomainIsAsked) {
+  folder.write("shop.yaml",
+               "domain: shop\ndescriptors: [{key: user, rate_limit: {unit: day, "
+               "requests_per_unit: 5}}]\n");
+  const Outcome outcome = asked({"check", "shop.yaml", "shop", "user=ada"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(
+      outcome.err,
+      "weir: 'shop' is a domain, of which a server is asked: weir serve, then weir check --rls "
+      "ADDR shop KEY=VALUE\n");
+}
+
 TEST_F(CommandLine, SaysThatTheStoreIsAwayWhereThatIsWhyItRefuses) {
   const std::vector<std::string> words = {"check", "weir.yaml", "api", "user=ada"};
   const Outcome away = asked(words, {{"WEIR_STORE", "redis://:secret@127.0.0.1:1"}});
