@@ -93,6 +93,11 @@ Step refund(const Numbers& numbers, const State& state, Instant now, std::uint64
 // gcra becomes exactly exhausted, or the wait would be as long as the old limit is larger.
 // Only numbers of one identity (same algorithm, same period) are converted; others start fresh, and
 // so does a gcra that was blocked or becomes so.
+//
+// Where a charge does not fit a gcra that was converted, a store writes the converted state as it
+// would an admitted one: what stands there drains by the old numbers, and the wait that the caller
+// is told is that of the new ones. The same brings it to where `now` reaches it, after a clock that
+// was set back.
 State convert(const Numbers& from, const Numbers& to, const State& state, Instant now) noexcept;
 
 // The instant from which the state cannot be told from a fresh one: when its memory may be dropped,

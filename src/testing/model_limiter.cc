@@ -38,6 +38,13 @@ Step left_alone(const ModelCounter& counter, const Counter& asked, Instant now) 
   return now_there;
 }
 
+// Whether the ask is a charge that does not fit into a bucket that it sees converted.
+bool begins_a_wait(const Counter& asked, const ModelCounter& seen, Instant now, bool fitted) {
+  const bool charges = asked.op == Op::take || asked.op == Op::drain;
+  return seen.numbers().algorithm == Algorithm::gcra && charges && asked.cost > 0 && !fitted &&
+         !seen.fresh(now);
+}
+
 }  // namespace
 
 ModelLimiter::Kept ModelLimiter::seen_by(const Counter& asked, Instant now) const {
@@ -64,6 +71,9 @@ store::LocalAnswer ModelLimiter::decide(std::span<const Counter> counters, Insta
     const Counter& asked = counters[i];
     const Key key{asked.digest.hi, asked.digest.lo};
     const Kept before = seen_by(asked, now);
+    const auto kept = kept_.find(key);
+    const bool converted =
+        kept != kept_.end() && !(kept->second.counter.numbers() == before.counter.numbers());
     Kept after = before;
     Finding& finding = findings[i];
     finding = Finding{};
@@ -76,12 +86,14 @@ store::LocalAnswer ModelLimiter::decide(std::span<const Counter> counters, Insta
     finding.charged = finding.units > 0;
     if (!answer.allowed) {
       finding.step = left_alone(before.counter, asked, now);
-      // Only a clock that was set back is followed, by the takes that did not fit.
+      // Only a clock that was set back, or other numbers, are followed, by the takes that did not
+      // fit.
       if (asked.op != Op::take || fitted) continue;
     }
     if (asked.op == Op::reset) {
       kept_.erase(key);
-    } else if (!(after.counter == before.counter)) {
+    } else if (!(after.counter == before.counter) ||
+               (converted && begins_a_wait(asked, before.counter, now, fitted))) {
       kept_.insert_or_assign(key, after);
     }
   }

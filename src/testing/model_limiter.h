@@ -16,7 +16,9 @@ namespace weir::testing {
 //
 // Guarantees:  findings as store/counter.h promises them. Step::next holds the receipt and nothing
 //              else. A counter under new numbers is converted when something is written to it; a
-//              denial and a probe leave it as it is.
+//              probe leaves it as it is, and so does a denial, but for a bucket that the ask itself
+//              does not fit into: from then on it drips by the new numbers, or the wait it was told
+//              would be that of no bucket.
 // Threads:     one.
 class ModelLimiter final : public store::LocalStore {
  public:

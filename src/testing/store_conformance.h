@@ -223,6 +223,15 @@ class StoreConformance : public ::testing::TestWithParam<StoreUnderTest> {
                                                              "k5", "k6", "k7", "k8", "k9"};
     return kTexts[key];
   }
+  // A charge of one unit, and how it ended.
+  static limit::Step take(store::LocalStore& store, const ConformanceRule& rule, Instant now) {
+    store::Counter counter = counter_of(rule.numbers, 1);
+    counter.generation = rule.generation;
+    store::Finding finding;
+    EXPECT_EQ(store.decide({&counter, 1}, now, {&finding, 1}).outcome,
+              store::LocalOutcome::decided);
+    return finding.step;
+  }
   static std::uint32_t remaining(store::LocalStore& store, store::Counter counter) {
     counter.cost = 0;
     store::Finding finding;
@@ -283,6 +292,55 @@ TEST_P(StoreConformance, AnswersAsTheModelWhereTheClockIsSetBack) {
         ASSERT_FALSE(difference.has_value()) << *difference;
       }
       pair.move_clock(-Nanos(1'100'000'000 + pair.pick(3'600'000'000'000)));
+    }
+  }
+}
+
+// A counter whose limit was changed and whose store's clock was set back, at once, was denied until
+// the clock had caught up with what it was charged by: a day, where it was set back by a day.
+TEST_P(StoreConformance, IsNotLockedByAClockThatIsSetBackWhileTheLimitChanges) {
+  using namespace std::chrono_literals;
+  for (const std::uint64_t limit : {2U, 5U, 30U}) {
+    for (ConformanceRule rule : conformance_rules()) {
+      if (rule.numbers.limit == 0) continue;
+      SCOPED_TRACE(rule.name + " becomes " + std::to_string(limit));
+      auto store = GetParam().make();
+      while (take(*store, rule, kNow).outcome == limit::Outcome::allowed) continue;
+      rule.request.burst.reset();
+      rule.change(limit, 2);
+      // Into the middle of a month, so that nothing is over for another reason.
+      Instant now = kNow - 24h;
+      limit::Step step = take(*store, rule, now);
+      for (int i = 0; i < 3 && step.outcome != limit::Outcome::allowed; ++i) {
+        ASSERT_EQ(step.outcome, limit::Outcome::limited);
+        ASSERT_GT(step.retry_after_ns, 0);
+        ASSERT_LE(step.retry_after_ns, 2 * rule.numbers.period_ns);
+        now += Nanos(step.retry_after_ns);
+        step = take(*store, rule, now);
+      }
+      EXPECT_EQ(step.outcome, limit::Outcome::allowed) << "after the waits that were told";
+    }
+  }
+}
+
+// Retry-After is true: who waits so long is admitted. A key whose limit was lowered drained by the
+// old limit for as long as it was denied, and was told the wait of the new one each time.
+TEST_P(StoreConformance, AdmitsWhoWaitedAsTheFirstDenialUnderNewNumbersSaid) {
+  for (const std::uint64_t limit : {1U, 3U, 6U}) {
+    for (ConformanceRule rule : conformance_rules()) {
+      if (rule.numbers.limit == 0) continue;
+      SCOPED_TRACE(rule.name + " becomes " + std::to_string(limit));
+      auto store = GetParam().make();
+      while (take(*store, rule, kNow).outcome == limit::Outcome::allowed) continue;
+      rule.request.burst.reset();
+      rule.change(limit, 2);
+      const limit::Step denied = take(*store, rule, kNow);
+      if (denied.outcome == limit::Outcome::allowed) continue;  // it was raised
+      ASSERT_GT(denied.retry_after_ns, 0);
+      const Nanos wait{denied.retry_after_ns};
+      EXPECT_EQ(take(*store, rule, kNow + wait / 2).outcome, limit::Outcome::limited);
+      EXPECT_EQ(take(*store, rule, kNow + wait - Nanos(1)).retry_after_ns, 1);
+      EXPECT_EQ(take(*store, rule, kNow + wait).outcome, limit::Outcome::allowed);
     }
   }
 }

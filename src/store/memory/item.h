@@ -58,13 +58,22 @@ inline limit::Step step_for(const Counter& counter, const limit::Numbers& number
   return limit::take(numbers, limit::State{}, now, 0);
 }
 
+// Whether the item's is a gcra that was converted to other numbers, and a charge that does not fit.
+// What it was converted to is then kept, or each ask would convert anew what drains by the old
+// numbers: the wait that it is told would not be the one it has.
+inline bool begins_its_wait(const Item& item) noexcept {
+  return item.numbers->algorithm == Algorithm::gcra && item.present && item.new_id != 0 &&
+         item.counter->cost > 0 && item.step.outcome != limit::Outcome::allowed &&
+         item.state != limit::State{};
+}
+
 // Whether carrying out the item's step leaves another state than there was.
 inline bool step_changes(const Item& item) noexcept {
   switch (item.counter->op) {
     case Op::take:
       return item.step.outcome == limit::Outcome::allowed && item.counter->cost > 0;
     case Op::drain:
-      return item.step.next != item.state;
+      return item.step.next != item.state || begins_its_wait(item);
     case Op::refund:
       return item.present && item.step.next != item.state;
     case Op::reset:
@@ -73,10 +82,12 @@ inline bool step_changes(const Item& item) noexcept {
   return item.present;
 }
 
-// Whether the clock was set back, and a charge that does not fit is to follow it; see limit/step.h.
-inline bool follows_clock(const Item& item) noexcept {
+// Whether a charge that does not fit writes all the same: the clock was set back and it is to
+// follow it (see limit/step.h), or the counter's numbers changed.
+inline bool denial_writes(const Item& item) noexcept {
   return item.present && item.counter->op == Op::take &&
-         item.step.outcome != limit::Outcome::allowed && item.step.next != item.state;
+         item.step.outcome != limit::Outcome::allowed &&
+         (item.step.next != item.state || begins_its_wait(item));
 }
 
 // Whether the item's counter makes the whole ask denied.

@@ -159,7 +159,7 @@ void LogAsk::evaluate_log(Item& item) noexcept {
   if (is_window(item)) {
     item.step = step_for(counter, *item.numbers, item.state, now_);
     item.changes = step_changes(item);
-    if (follows_clock(item)) put_window(log.node(), item.step.next);
+    if (denial_writes(item)) put_window(log.node(), item.step.next);
     return;
   }
   item.step = peek_log(*item.numbers, log, now_, counter.op == Op::take ? counter.cost : 0);

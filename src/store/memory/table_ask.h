@@ -45,7 +45,7 @@ class TableAsk {
     for (Item& item : items_) {
       item.step = step_for(*item.counter, *item.numbers, item.state, now_);
       item.changes = step_changes(item);
-      if (follows_clock(item)) put_state(item, item.step.next);
+      if (denial_writes(item)) put_state(item, item.step.next);
     }
   }
 

@@ -83,8 +83,6 @@ TEST_P(LoadOrder, OneThatIsKeptAndLiesAheadIsNotBelieved) {
   EXPECT_EQ(ask(rule(9), kNow + 23h), 9u);
   redis_.set_now(kNow);
   EXPECT_EQ(ask(rule(6), kNow - 5s), 6u);
-  // A gcra is exhausted by what lies so far ahead, and nothing is written.
-  if (GetParam().algorithm == Algorithm::gcra) return;
   EXPECT_EQ(ask(rule(9), kNow - 10s), 6u) << "and from then on there is one again";
 }
 

@@ -110,7 +110,10 @@ function gcra.judge(c)
     end
   end
   if c.cost == 0 or c.burst == 0 then return end
-  if moved and not c.fits then c.changed, c.bs, c.b9 = true, c.as, c.a9 end
+  -- What was of another clock, or of other numbers, is kept as it is now: from here on it drains.
+  if not c.fits and (moved or c.converted and c.as + c.a9 > 0) then
+    c.changed, c.bs, c.b9 = true, c.as, c.a9
+  end
   if (c.fits or c.op == 'd') and units > 0 then
     c.ws, c.w9 = add(s, n, add(ls, l9, product(c.is, c.in9, units)))
     c.charges = true
