@@ -134,7 +134,8 @@ TEST(GuardAllocation, TheCounterOfThisTestWorks) {
   void* volatile memory = std::malloc(1);
   memory = std::realloc(memory, 1000);
   std::free(memory);
-  std::free(memory = std::calloc(1, 1));
+  memory = std::calloc(1, 1);
+  std::free(memory);
   EXPECT_EQ(allocations() - before, 5U);
 #endif
 }
