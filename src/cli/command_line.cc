@@ -15,6 +15,7 @@
 #include "cli/serve.h"
 #include "drill/scenario/scenario.h"
 #include "policy/store_url.h"
+#include "weir/policy.h"
 #include "weir/version.h"
 
 namespace weir::cli {

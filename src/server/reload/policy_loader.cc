@@ -100,7 +100,8 @@ Result<void> PolicyLoader::load(Why why) {
   const std::uint64_t domains = policy->model().domains.size();
   if (Result<void> taken = guard_.reload(std::move(*policy)); !taken) {
     std::vector<Fault> faults = policy::faults_of(origin_.path, taken.error());
-    return fail({taken.error().code, policy::text_of(faults)}, why, std::move(faults));
+    Error placed{taken.error().code, policy::text_of(faults)};
+    return fail(std::move(placed), why, std::move(faults));
   }
   fault_.reset();
   loaded_at_ = clock_.now();
@@ -116,11 +117,12 @@ Result<void> PolicyLoader::load(Why why) {
 }
 
 Result<void> PolicyLoader::fail(Error error, Why why, std::vector<Fault> faults) {
-  // Said once, however often it is tried again by itself.
-  const bool said = why == Why::change && fault_ && fault_->message == error.message;
+  // Said once, however often it is tried again by itself; all of it once, however it is tried
+  // again.
+  const bool same = fault_ && fault_->message == error.message;
   fault_ = LoadFault{clock_.now(), error.message, std::move(faults)};
   std::erase_if(fault_->faults, [](const Fault& each) { return each.warning; });
-  if (said) return error;
+  if (same && why == Why::change) return error;
   metrics_.count_policy_load_error();
   if (fault_->faults.empty()) {
     log_.write(render::LogLevel::error, "policy_rejected",
@@ -130,17 +132,17 @@ Result<void> PolicyLoader::fail(Error error, Why why, std::vector<Fault> faults)
                 {"generation_kept", guard_.generation()}});
     return error;
   }
-  tell(why);
+  tell(why, same);
   return error;
 }
 
-void PolicyLoader::tell(Why why) {
+void PolicyLoader::tell(Why why, bool known) {
   const std::vector<Fault>& faults = fault_->faults;
   std::vector<render::LogField> fields{{"why", to_string(why)}};
   append(fields, faults.front());
   fields.push_back({"faults", std::uint64_t{faults.size()}});
   fields.push_back({"generation_kept", guard_.generation()});
-  if (!log_.write(render::LogLevel::error, "policy_rejected", fields)) return;
+  if (!log_.write(render::LogLevel::error, "policy_rejected", fields) || known) return;
   const std::size_t most = std::min(faults.size(), kMaxFaultsInLog);
   for (std::size_t i = 1; i < most; ++i) {
     fields.clear();

@@ -67,8 +67,9 @@ class PolicyLoader {
 
  private:
   Result<void> fail(Error error, Why why, std::vector<Fault> faults);
-  // Writes the faults of the last load into the log.
-  void tell(Why why);
+  // Writes the faults of the last load into the log; where they are `known` from the one before,
+  // that they are still there.
+  void tell(Why why, bool known);
 
   const PolicyOrigin origin_;
   Guard& guard_;
