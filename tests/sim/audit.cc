@@ -126,7 +126,7 @@ class Audit {
     const Nanos disk = history_.scenario.meters && is_metered(record.question.route)
                            ? 4 * history_.scenario.disks[record.question.worker]
                            : Nanos{0};
-    if (record.decided_at > record.asked_at + deadline + turn + disk) {
+    if (record.decided_at > heard_of_by(record, record.asked_at + deadline, turn + disk)) {
       fault(record, "answered after its deadline");
     }
     const Rung rung = record.decision->rung;
@@ -181,6 +181,17 @@ class Audit {
       return std::any_of(targets(b).begin(), targets(b).end(),
                          [&](const Target& other) { return one.shard == other.shard; });
     });
+  }
+
+  // When its worker is to answer: by its time, or where it was stopped then, as it goes on.
+  MonoTime heard_of_by(const Record& record, MonoTime due, Nanos more) const {
+    due += more;
+    for (const Pause& pause : history_.pauses) {
+      if (pause.incarnation == record.incarnation && record.asked_at <= pause.until &&
+          pause.from <= due)
+        due = std::max(due, pause.until + more);
+    }
+    return due;
   }
 
   // No wait helps a cost that one of the limits could never hold, whoever says so.
@@ -487,7 +498,7 @@ class Audit {
   }
 
   static bool same_moment(const Record& a, const Record& b) {
-    return a.incarnation == b.incarnation && a.asked_at == b.asked_at &&
+    return a.incarnation == b.incarnation && a.numbers == b.numbers && a.asked_at == b.asked_at &&
            a.decided_at == b.decided_at && a.decision->decided_at == b.decision->decided_at &&
            a.question.cost == b.question.cost && a.question.patience == b.question.patience;
   }
@@ -521,6 +532,7 @@ class Audit {
       const bool meanwhile =
           fault.start < outage.start + outage.length && outage.start < fault.start + fault.length;
       if (history_.scenario.members && replaces(fault.kind) && meanwhile) return;
+      if (fault.kind == FaultKind::pause && meanwhile) return;
     }
     std::uint64_t admitted = 0;
     for (const Record& record : history_.records) {

@@ -118,8 +118,11 @@ void Fleet::start_worker(std::uint32_t index) {
   Seat& seat = seats_[index];
   seat.incarnation = ++incarnations_;
   seat.leaving = false;
+  seat.stopped_at.reset();
+  seat.numbers = seat.on_disk;
+  seat.process = std::make_unique<testing::SimProcess>(loop_);
   seat.worker = std::make_unique<Worker>(policy(scenario_.temperament, seat.numbers), setup(index),
-                                         loop_, scenario_.walls[index]);
+                                         loop_, *seat.process, scenario_.walls[index]);
   if (ledger_) meter(index);
 }
 
@@ -147,9 +150,37 @@ void Fleet::end_worker(std::uint32_t index, bool crash) {
   if (ledger_) clear_away(seat);
 }
 
+void Fleet::restart(std::uint32_t index) {
+  Seat& seat = seats_[index];
+  if (!seat.worker) return;
+  seat.process->hear([this, index] {
+    end_worker(index, false);
+    start_worker(index);
+  });
+}
+
+void Fleet::pause(std::uint32_t index) {
+  Seat& seat = seats_[index];
+  if (!seat.worker || seat.stopped_at) return;
+  seat.stopped_at = loop_.mono();
+  seat.process->stop(canary_ == Canary::deaf_while_stopped);
+}
+
+void Fleet::go_on(const Fault& fault) {
+  Seat& seat = seats_[fault.worker];
+  if (!seat.worker || !seat.stopped_at) return;
+  history_.pauses.push_back({seat.incarnation, *seat.stopped_at, loop_.mono()});
+  seat.stopped_at.reset();
+  seat.process->go_on(fault.first);
+}
+
 void Fleet::leave(std::uint32_t index) {
   Seat& seat = seats_[index];
   if (!seat.worker) return;
+  if (seat.process->stopped()) {
+    seat.process->hear([this, index] { leave(index); });
+    return;
+  }
   seat.leaving = true;
   seat.worker->store().leave([this, index, incarnation = seat.incarnation] {
     if (seats_[index].incarnation == incarnation) end_worker(index, false);
@@ -184,6 +215,10 @@ void Fleet::find_targets() {
 void Fleet::ask(const Question& question, bool last) {
   Seat& seat = seats_[question.worker];
   if (!seat.worker || seat.leaving || seat.dying) return;
+  if (seat.process->stopped()) {
+    seat.process->hear([this, question] { ask(question, false); });
+    return;
+  }
   Record& record = history_.records.emplace_back();
   record.question = question;
   record.last = last;

@@ -33,6 +33,8 @@ enum class Canary : std::uint8_t {
   fallback_forgets,    // the second store counts nothing
   stays_behind,        // a worker goes on asking the old master when another one took over
   one_for_all,         // with one shard all are taken for dead
+  deaf_while_stopped,  // what comes for a worker that is stopped is lost, and its connection stands
+  never_demoted,       // a master that was cut off is one again, with what it was told meanwhile
   // Of fleets that meter.
   disk_lies,        // a worker's disk confirms, and keeps nothing
   ledger_swallows,  // the ledger confirms what it does not bill
@@ -75,6 +77,13 @@ struct Exposed {
   MonoTime until{};
 };
 
+// A time in which a process was stopped.
+struct Pause {
+  std::uint64_t incarnation = 0;
+  MonoTime from{};
+  MonoTime until{};
+};
+
 // A time in which a store lost data: an instant, or as long as two counted for one.
 struct Loss {
   std::size_t shard = 0;
@@ -88,6 +97,7 @@ struct History {
   MonoTime began{};
   std::deque<Record> records;
   std::vector<Exposed> exposed;
+  std::vector<Pause> pauses;  // in the order in which they ended
   std::vector<Loss> losses;
   std::vector<std::array<std::vector<Target>, 2>> targets;  // by route and user
   std::vector<std::pair<MonoTime, Nanos>> steps;            // of the store's clock

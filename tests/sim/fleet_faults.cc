@@ -30,15 +30,19 @@ void Fleet::expose(std::uint32_t worker, Nanos start, Nanos length) {
 void Fleet::schedule(const Fault& fault) {
   loop_.at(history_.began + fault.start, [this, &fault] { begin(fault); });
   loop_.at(history_.began + fault.start + fault.length, [this, &fault] { mend(fault); });
-  if (fault.kind == FaultKind::promote) {
+  if (fault.kind == FaultKind::promote || fault.kind == FaultKind::split) {
     loop_.at(history_.began + fault.start - fault.amount,
              [this, &fault] { dumps_[&fault] = servers_.master(shard_of(fault)).keys(); });
     loop_.at(history_.began + fault.start + fault.length / 2, [this, &fault] { take_over(fault); });
   }
+  if (fault.kind == FaultKind::split) {
+    loop_.at(history_.began + fault.start + fault.length * 3 / 4,
+             [this, &fault] { demote(fault); });
+  }
   if (!cuts_off(fault.kind)) return;
   for (std::uint32_t worker = 0; worker < kWorkers; ++worker) {
     if (is_of_one_worker(fault.kind) && worker != fault.worker) continue;
-    if (replaces(fault.kind)) {
+    if (replaces(fault.kind) || fault.kind == FaultKind::pause) {
       expose(worker, fault.start, fault.length);
     } else {
       expose(worker, shard_of(fault), fault.start, fault.length);
@@ -133,10 +137,15 @@ void Fleet::begin(const Fault& fault) {
       server.redis().execute({"SCRIPT", "FLUSH"});
       break;
     case FaultKind::restart_worker:
+      restart(fault.worker);
+      break;
     case FaultKind::crash_worker:
       if (!seats_[fault.worker].worker) break;
-      end_worker(fault.worker, fault.kind == FaultKind::crash_worker);
+      end_worker(fault.worker, true);
       start_worker(fault.worker);
+      break;
+    case FaultKind::pause:
+      pause(fault.worker);
       break;
     case FaultKind::leave:
       leave(fault.worker);
@@ -146,6 +155,9 @@ void Fleet::begin(const Fault& fault) {
       break;
     case FaultKind::promote:
       shut_out(fault);
+      break;
+    case FaultKind::split:
+      split(fault);
       break;
     case FaultKind::fallback_away:
       servers_.fallback()->stop();
@@ -209,7 +221,11 @@ void Fleet::mend(const Fault& fault) {
       if (!seats_[fault.worker].worker) start_worker(fault.worker);
       break;
     case FaultKind::promote:
+    case FaultKind::split:
       end_old_master(fault);
+      break;
+    case FaultKind::pause:
+      go_on(fault);
       break;
     case FaultKind::fallback_away:
       servers_.fallback()->start_with_what_it_had();
@@ -225,10 +241,18 @@ void Fleet::mend(const Fault& fault) {
 void Fleet::shut_out(const Fault& fault) {
   const std::size_t shard = shard_of(fault);
   for (std::uint32_t worker = 0; worker < kWorkers; ++worker) {
-    if (worker == fault.worker) continue;
+    if (fault.stays(worker)) continue;
     SimLink* const link = servers_.links(worker, shard)[0];
     link->barred = true;
     target(fault).reset(*link);
+  }
+}
+
+void Fleet::split(const Fault& fault) {
+  for (std::uint32_t worker = 0; worker < kWorkers; ++worker) {
+    if (fault.stays(worker)) continue;
+    SimLink* const link = servers_.links(worker, shard_of(fault))[0];
+    link->cut_up = link->cut_down = true;
   }
 }
 
@@ -238,22 +262,45 @@ void Fleet::take_over(const Fault& fault) {
   servers_.promote(shard, dumps_[&fault], fault.ahead);
   if (fault.ahead != 0ns) history_.steps.emplace_back(loop_.mono(), fault.ahead);
   for (std::uint32_t worker = 0; worker < kWorkers; ++worker) {
-    if (worker != fault.worker) turn(worker, shard);
+    if (!fault.stays(worker)) turn(worker, shard);
   }
+}
+
+// It is one of several again, and hears that it is no master any more; its workers do later.
+void Fleet::demote(const Fault& fault) {
+  const std::size_t shard = shard_of(fault);
+  SimRedis& old = servers_.old_master(shard);
+  for (std::uint32_t worker = 0; worker < kWorkers; ++worker) {
+    if (fault.stays(worker)) continue;
+    SimLink* const link = servers_.links(worker, shard)[0];
+    link->cut_up = link->cut_down = false;
+    old.mended(*link);
+  }
+  note_loss(shard, history_.began + fault.start - fault.amount);
+  if (canary_ != Canary::never_demoted) old.demote();
 }
 
 void Fleet::end_old_master(const Fault& fault) {
   const std::size_t shard = shard_of(fault);
   // What it was told after the replica's copy, it was told for nothing.
-  note_loss(shard, history_.began + fault.start - fault.amount);
-  if (canary_ == Canary::stays_behind) return;
-  servers_.old_master(shard).stop();
-  turn(fault.worker, shard);
+  if (fault.kind == FaultKind::promote) {
+    note_loss(shard, history_.began + fault.start - fault.amount);
+    if (canary_ == Canary::stays_behind) return;
+    servers_.old_master(shard).stop();
+  } else {
+    if (canary_ == Canary::never_demoted) return;
+    list_lost(shard);
+  }
+  for (std::uint32_t worker = 0; worker < kWorkers; ++worker) {
+    if (fault.stays(worker)) turn(worker, shard);
+  }
 }
 
 void Fleet::turn(std::uint32_t worker, std::size_t shard) {
   const Way way = servers_.turn(worker, shard);
-  if (seats_[worker].worker) seats_[worker].worker->store().shard(shard).turn_to(way);
+  Seat& seat = seats_[worker];
+  if (!seat.worker) return;
+  seat.process->hear([&seat, way, shard] { seat.worker->store().shard(shard).turn_to(way); });
 }
 
 void Fleet::reload(const Fault& fault, std::uint32_t worker) {
@@ -261,8 +308,14 @@ void Fleet::reload(const Fault& fault, std::uint32_t worker) {
   if (worker == 0) history_.reload.emplace(loop_.mono(), loop_.mono());
   history_.reload->second = loop_.mono();
   Seat& seat = seats_[worker];
-  seat.numbers = fault.numbers;
-  if (seat.worker) seat.worker->reload(policy(scenario_.temperament, fault.numbers));
+  seat.on_disk = fault.numbers;
+  if (seat.worker) {
+    seat.process->hear([this, &seat, &fault] {
+      seat.numbers = fault.numbers;
+      history_.reload->second = loop_.mono();
+      seat.worker->reload(policy(scenario_.temperament, fault.numbers));
+    });
+  }
   loop_.after(fault.length / kWorkers, [this, &fault, worker] { reload(fault, worker + 1); });
 }
 

@@ -23,10 +23,13 @@ class Fleet {
 
  private:
   struct Seat {
+    std::unique_ptr<testing::SimProcess> process;
     std::unique_ptr<Worker> worker;  // null: nobody is there
     std::string name;
     bool leaving = false;
     std::uint64_t incarnation = 0;
+    std::optional<MonoTime> stopped_at;
+    std::size_t on_disk = 0;  // the numbers that a new process loads
     std::size_t numbers = 0;
     std::uint64_t unknown = 0;  // of those before
     std::uint64_t over_bound = 0;
@@ -50,6 +53,9 @@ class Fleet {
   void end_worker(std::uint32_t index, bool crash);
   // In order: it is asked no more, and tells the others where it may.
   void leave(std::uint32_t index);
+  void restart(std::uint32_t index);
+  void pause(std::uint32_t index);
+  void go_on(const Fault& fault);
   // Those that live, as one shard's fleet has them.
   std::vector<Holder> holders(std::size_t shard);
 
@@ -109,6 +115,9 @@ class Fleet {
   // ---- A replica takes over.
   // The master is gone for all but one, which does not hear of it.
   void shut_out(const Fault& fault);
+  // The same, where nobody refuses anything: what is sent is held.
+  void split(const Fault& fault);
+  void demote(const Fault& fault);
   void take_over(const Fault& fault);
   void end_old_master(const Fault& fault);
   void turn(std::uint32_t worker, std::size_t shard);

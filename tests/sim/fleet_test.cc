@@ -115,15 +115,14 @@ TEST_P(Canaries, AreFound) {
   ADD_FAILURE() << "not found in " << kRuns << " runs";
 }
 
-INSTANTIATE_TEST_SUITE_P(Planted, Canaries,
-                         ::testing::Values(Canary::owed_twice, Canary::runs_twice,
-                                           Canary::whole_limits, Canary::no_expiry,
-                                           Canary::runs_late, Canary::forgets_the_silent,
-                                           Canary::seen_unread, Canary::echoes,
-                                           Canary::fallback_forgets, Canary::stays_behind,
-                                           Canary::one_for_all, Canary::disk_lies,
-                                           Canary::ledger_swallows, Canary::ledger_forgets,
-                                           Canary::bills_refused, Canary::cap_renewed));
+INSTANTIATE_TEST_SUITE_P(
+    Planted, Canaries,
+    ::testing::Values(Canary::owed_twice, Canary::runs_twice, Canary::whole_limits,
+                      Canary::no_expiry, Canary::runs_late, Canary::forgets_the_silent,
+                      Canary::seen_unread, Canary::echoes, Canary::fallback_forgets,
+                      Canary::stays_behind, Canary::one_for_all, Canary::deaf_while_stopped,
+                      Canary::never_demoted, Canary::disk_lies, Canary::ledger_swallows,
+                      Canary::ledger_forgets, Canary::bills_refused, Canary::cap_renewed));
 
 }  // namespace
 }  // namespace weir::sim

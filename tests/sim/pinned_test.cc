@@ -85,5 +85,76 @@ TEST(PinnedScenario, WhoAsksInCompanyMayNeedMoreThanOneRoundTrip) {
   EXPECT_EQ(all_of(audit(history)), "");
 }
 
+// Its timer and the store's answer have both come when it goes on, and it may turn to either first.
+// Its unit is counted once all the same.
+TEST(PinnedScenario, WhoeverIsStoppedAnswersAsItGoesOnAndWhatItHeardMeanwhileCountsOnce) {
+  using First = testing::SimProcess::First;
+  for (const First first : {First::longest_due, First::what_came, First::timers}) {
+    SCOPED_TRACE(static_cast<int>(first));
+    Scenario scenario = quiet_scenario();
+    scenario.faults.push_back({.kind = FaultKind::pause,
+                               .start = 2000ms + 100us,
+                               .length = 100ms,
+                               .worker = 1,
+                               .first = first});
+    scenario.questions.push_back({.at = 2000ms, .worker = 1});
+    scenario.questions.push_back({.at = 2050ms, .worker = 1});
+    const History history = run(scenario);
+    EXPECT_EQ(all_of(audit(history)), "");
+    const MonoTime goes_on = history.began + 2100ms + 100us;
+    EXPECT_EQ(history.records[0].decided_at, goes_on);
+    EXPECT_EQ(history.records[0].decision->rung,
+              first == First::timers ? Rung::share : Rung::store);
+    EXPECT_EQ(history.records[1].asked_at, goes_on) << "nobody was there to hear it before";
+    EXPECT_EQ(history.records[1].decision->rung, Rung::store);
+    EXPECT_EQ(history.unknown[1], 0U);
+    EXPECT_EQ(history.records.back().decision->rules()[0].remaining, 98U);
+  }
+}
+
+// A master that is cut off with workers 0 and 1, which go on asking it: from half of the time on a
+// replica counts for the others, from three quarters on the old one is its replica, and at the end
+// its workers hear of it.
+Scenario split_scenario() {
+  Scenario scenario = quiet_scenario();
+  scenario.length = 14s;
+  scenario.faults.push_back(
+      {.kind = FaultKind::split, .start = 2000ms, .length = 2000ms, .side = 0b11});
+  const auto ask_all_of_the_window = [&](Nanos at, std::uint32_t worker) {
+    for (int i = 0; i < 12; ++i)
+      scenario.questions.push_back({.at = at + i * 10ms, .worker = worker, .route = 1});
+  };
+  ask_all_of_the_window(2100ms, 0);
+  ask_all_of_the_window(3100ms, 2);
+  ask_all_of_the_window(8000ms, 2);
+  ask_all_of_the_window(8000ms, 0);
+  ask_all_of_the_window(11s, 0);  // the next window
+  ask_all_of_the_window(11s, 2);
+  return scenario;
+}
+
+std::uint64_t admitted_between(const History& history, Nanos from, Nanos until) {
+  std::uint64_t sum = 0;
+  for (const Record& record : history.records) {
+    const Nanos at = record.asked_at - history.began;
+    if (at >= from && at < until && record.decision->allowed()) sum += record.question.cost;
+  }
+  return sum;
+}
+
+TEST(PinnedScenario, AMasterThatIsCutOffAndCountsOnIsOneLoss) {
+  const History history = run(split_scenario());
+  EXPECT_EQ(all_of(audit(history)), "");
+  EXPECT_EQ(admitted_between(history, 2s, 3s), 12U) << "on the old master's side";
+  EXPECT_EQ(admitted_between(history, 2s, 10s), 24U) << "and as much on the other, and no more";
+  EXPECT_EQ(admitted_between(history, 11s, 14s), 12U) << "one master, one limit";
+}
+
+TEST(PinnedScenario, AMasterThatIsNeverToldOfAnotherIsSeen) {
+  const History history = run(split_scenario(), Canary::never_demoted);
+  EXPECT_EQ(admitted_between(history, 11s, 14s), 24U);
+  EXPECT_NE(all_of(audit(history)), "");
+}
+
 }  // namespace
 }  // namespace weir::sim

@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, kFaultKinds> kNames{
     "cut_down",     "lose_replies",   "flush",         "restart_empty", "restart_old", "clock_step",
     "scripts_gone", "restart_worker", "crash_worker",  "reload",        "promote",     "silence",
     "leave",        "members_gone",   "fallback_away", "power_cut",     "kill_unsaid", "disk_full",
-    "disk_fails",   "ledger_away",    "ledger_cut",    "ledger_words"};
+    "disk_fails",   "ledger_away",    "ledger_cut",    "ledger_words",  "pause",       "split"};
 
 bool fits(FaultKind kind, const Scenario& scenario) {
   switch (kind) {
@@ -203,6 +203,7 @@ bool is_of_one_worker(FaultKind kind) {
     case FaultKind::crash_worker:
     case FaultKind::silence:
     case FaultKind::leave:
+    case FaultKind::pause:
     case FaultKind::power_cut:
     case FaultKind::kill_unsaid:
     case FaultKind::disk_full:
@@ -220,7 +221,7 @@ bool replaces(FaultKind kind) {
 
 bool Scenario::loses_data() const {
   return has(FaultKind::flush) || has(FaultKind::restart_empty) || has(FaultKind::restart_old) ||
-         has(FaultKind::promote);
+         has(FaultKind::promote) || has(FaultKind::split);
 }
 
 bool Scenario::replaces_somebody() const {
@@ -252,6 +253,13 @@ std::string Scenario::text() const {
            std::string(to_string(fault.kind));
     if (is_of_one_worker(fault.kind) || fault.kind == FaultKind::promote) {
       out += " worker " + std::to_string(fault.worker);
+    }
+    if (fault.kind == FaultKind::pause)
+      out += " and first " + std::to_string(static_cast<int>(fault.first));
+    if (fault.kind == FaultKind::split) {
+      out += " with";
+      for (std::uint32_t i = 0; i < kWorkers; ++i)
+        if (fault.stays(i)) out += " " + std::to_string(i);
     }
     if (shards > 1) {
       out += fault.shard == kFloodShard ? " of the flood's shard"
@@ -382,6 +390,59 @@ void draw_metering(std::uint64_t seed, Scenario& scenario) {
   draw_metered_questions(random, scenario);
 }
 
+// Of the time of a pause: what waits for it then, and what comes of that.
+void draw_questions_of_pause(SimRandom& random, const Fault& pause, Scenario& scenario) {
+  constexpr int kEach = 24;
+  const std::array<std::size_t, 2> routes{0, random.below(flood_route())};
+  for (int i = 0; i < kEach; ++i) {
+    Question question = draw_question(random, {routes.begin(), routes.end()});
+    if (random.percent(75)) question.worker = pause.worker;
+    // Most are asked just before it, so that it falls into their time, and as it is over.
+    const std::uint64_t when = random.below(3);
+    const Nanos near = random.between(0ns, 12ms);
+    question.at = when == 0   ? pause.start - near
+                  : when == 1 ? pause.start + pause.length + near
+                              : pause.start + random.between(0ns, pause.length);
+    scenario.questions.push_back(question);
+  }
+}
+
+// By numbers of their own, as what concerns metering.
+void draw_pauses(std::uint64_t seed, Scenario& scenario) {
+  SimRandom random(seed ^ 0x73746f7070656400U);
+  if (scenario.meters || !random.percent(25)) return;
+  const std::uint64_t pauses = 1 + random.below(3);
+  for (std::uint64_t i = 0; i < pauses; ++i) {
+    Fault fault{.kind = FaultKind::pause};
+    fault.worker = static_cast<std::uint32_t>(random.below(kWorkers));
+    fault.first = static_cast<testing::SimProcess::First>(random.below(3));
+    fault.start = random.between(500ms, scenario.length - 5s);
+    fault.length = random.percent(60) ? random.between(1ms, 60ms) : random.between(60ms, 4s);
+    // Longer than a lease.
+    if (scenario.members && random.percent(20)) fault.length = random.between(16s, 35s);
+    // Near another fault there is most to get wrong.
+    if (random.percent(50)) {
+      const Fault& near = scenario.faults[random.below(scenario.faults.size())];
+      fault.start = std::max<Nanos>(0ns, near.start + random.between(-30ms, near.length));
+    }
+    scenario.faults.push_back(fault);
+    draw_questions_of_pause(random, fault, scenario);
+  }
+}
+
+// Half of the failovers leave more than one worker with the old master.
+void draw_split(std::uint64_t seed, Scenario& scenario) {
+  SimRandom random(seed ^ 0x73706c6974746564U);
+  for (Fault& fault : scenario.faults) {
+    if (fault.kind != FaultKind::promote || !random.percent(50)) continue;
+    fault.kind = FaultKind::split;
+    // Everybody, where it is cut off from its replicas alone.
+    const bool all = random.percent(30);
+    for (std::uint32_t i = 0; i < kWorkers; ++i)
+      if (all || i == fault.worker || random.percent(50)) fault.side |= std::uint64_t{1} << i;
+  }
+}
+
 }  // namespace
 
 Scenario draw(std::uint64_t seed) {
@@ -404,6 +465,8 @@ Scenario draw(std::uint64_t seed) {
   }
   draw_questions(random, scenario);
   draw_metering(seed, scenario);
+  draw_split(seed, scenario);
+  draw_pauses(seed, scenario);
   return scenario;
 }
 

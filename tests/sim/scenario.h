@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "testing/sim/sim_process.h"
 #include "weir/clock.h"
 
 namespace weir::sim {
@@ -46,8 +47,12 @@ enum class FaultKind : std::uint8_t {
   ledger_away,
   ledger_cut,    // the ledger's power, at operation `nth` of its disk
   ledger_words,  // `nth` confirmations get lost
+  // By numbers of their own, too.
+  pause,  // SIGSTOP of a worker, and SIGCONT; `first` is what it turns to then
+  split,  // as promote; but those of `side` stay with the old master, the others are cut off from
+          // it, and once it is one of several again, it is a replica
 };
-inline constexpr std::size_t kFaultKinds = 28;
+inline constexpr std::size_t kFaultKinds = 30;
 // Those before it are drawn for every fleet that they fit.
 inline constexpr auto kFirstOfMetering = FaultKind::power_cut;
 std::string_view to_string(FaultKind kind);
@@ -65,6 +70,12 @@ struct Fault {
   Nanos ahead{0};           // promote: the new master's clock, against the old one's
   std::size_t numbers = 0;  // reload
   std::uint64_t nth = 0;
+  testing::SimProcess::First first{};  // pause
+  std::uint64_t side = 0;              // split: a bit each
+
+  bool stays(std::uint32_t which) const {
+    return kind == FaultKind::split ? (side >> which & 1) != 0 : which == worker;
+  }
 };
 
 // Whether workers may do without the store because of it.

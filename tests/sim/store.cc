@@ -65,9 +65,10 @@ std::uint16_t highest_slot(std::size_t shard, std::size_t shards) {
 // ------------------------------------------------------------------------------------
 
 SimShard::SimShard(ShardDriver::Options options, const policy::StoreSpec& spec,
-                   testing::SimLoop& loop, Clock& clock, Way way, Folder* folder)
-    : loop_(loop),
-      wire_(loop, *way.server, *way.link),
+                   testing::SimLoop& loop, testing::SimProcess& process, Clock& clock, Way way,
+                   Folder* folder)
+    : process_(process),
+      wire_(loop, *way.server, *way.link, &process),
       folder_(folder),
       driver_(std::move(options), KeySpace::make(spec.prefix, spec.prefix).value(), wire_, clock,
               nullptr, *this) {}
@@ -78,7 +79,7 @@ void SimShard::turn_to(Way way) {
 }
 
 void SimShard::wake_at(MonoTime when) {
-  loop_.at(when, [this, number = ++wake_, alive = std::weak_ptr(alive_)] {
+  process_.at(when, [this, number = ++wake_, alive = std::weak_ptr(alive_)] {
     if (!alive.expired() && number == wake_) driver_.on_wake();
   });
 }
@@ -93,8 +94,8 @@ void SimShard::write_view(std::string text, std::uint64_t epoch) {
 void SimShard::write_next() {
   writing_ = next_view_.has_value();
   if (!writing_) return;
-  loop_.after(folder_->takes, [this, view = *std::exchange(next_view_, std::nullopt),
-                               alive = std::weak_ptr(alive_)] {
+  process_.after(folder_->takes, [this, view = *std::exchange(next_view_, std::nullopt),
+                                  alive = std::weak_ptr(alive_)] {
     if (alive.expired()) return;
     folder_->view = view.text;
     write_next();
@@ -105,8 +106,9 @@ void SimShard::write_next() {
 // ---- All of them
 // -----------------------------------------------------------------------------------
 
-SimStore::SimStore(const StoreSetup& setup, testing::SimLoop& loop, Clock& clock)
-    : loop_(loop),
+SimStore::SimStore(const StoreSetup& setup, testing::SimLoop& loop, testing::SimProcess& process,
+                   Clock& clock)
+    : process_(process),
       clock_(clock),
       keys_(KeySpace::make(setup.spec.prefix, setup.spec.prefix).value()),
       deadline_(setup.fallback ? 2 * setup.spec.deadline : setup.spec.deadline),
@@ -118,7 +120,7 @@ SimStore::SimStore(const StoreSetup& setup, testing::SimLoop& loop, Clock& clock
     options.seat = setup.seat;
     options.client.session.cluster = cluster;
     Folder* const folder = setup.folders != nullptr ? &(*setup.folders)[i] : nullptr;
-    auto shard = std::make_unique<SimShard>(std::move(options), setup.spec, loop, clock,
+    auto shard = std::make_unique<SimShard>(std::move(options), setup.spec, loop, process, clock,
                                             setup.shards[i], folder);
     shard->another = [this](SharedAsk& ask) { return ask_fallback(ask); };
     ShardDriver& driver = shard->driver();
@@ -132,7 +134,7 @@ SimStore::SimStore(const StoreSetup& setup, testing::SimLoop& loop, Clock& clock
   if (setup.fallback) {
     fallback_ =
         std::make_unique<SimShard>(ShardDriver::Options::of(setup.spec, seed_of(setup.seed, 63)),
-                                   setup.spec, loop, clock, *setup.fallback, nullptr);
+                                   setup.spec, loop, process, clock, *setup.fallback, nullptr);
   }
   for (const auto& shard : shards_) shard->driver().start();
   if (fallback_) fallback_->driver().start();
@@ -202,9 +204,9 @@ void SimStore::leave(std::function<void()> done) {
     if (--*leaving == 0) done();
   };
   for (const auto& shard : shards_) {
-    if (shard->driver().leave([this, one_left] { loop_.after(Nanos{0}, one_left); })) ++*leaving;
+    if (shard->driver().leave([this, one_left] { process_.after(Nanos{0}, one_left); })) ++*leaving;
   }
-  loop_.after(Nanos{0}, one_left);
+  process_.after(Nanos{0}, one_left);
 }
 
 bool SimStore::ask_fallback(SharedAsk& ask) noexcept {
@@ -219,7 +221,7 @@ bool SimStore::ask_fallback(SharedAsk& ask) noexcept {
 void SimStore::queue(const Queued& queued) {
   intake_.push_back(queued);
   if (intake_.size() > 1) return;
-  loop_.after(turn_, [this, alive = std::weak_ptr(alive_)] {
+  process_.after(turn_, [this, alive = std::weak_ptr(alive_)] {
     if (!alive.expired()) take_in();
   });
 }

@@ -13,6 +13,7 @@
 #include "guard/shared_store.h"
 #include "guard/split_ask.h"
 #include "testing/sim/sim_loop.h"
+#include "testing/sim/sim_process.h"
 #include "testing/sim/sim_redis.h"
 
 namespace weir::sim {
@@ -50,7 +51,8 @@ std::uint16_t highest_slot(std::size_t shard, std::size_t shards);
 class SimShard final : private guard::ShardDriver::Host {
  public:
   SimShard(guard::ShardDriver::Options options, const policy::StoreSpec& spec,
-           testing::SimLoop& loop, Clock& clock, Way way, Folder* folder);
+           testing::SimLoop& loop, testing::SimProcess& process, Clock& clock, Way way,
+           Folder* folder);
   ~SimShard() override = default;
 
   guard::ShardDriver& driver() noexcept { return driver_; }
@@ -71,7 +73,7 @@ class SimShard final : private guard::ShardDriver::Host {
     std::uint64_t epoch = 0;
   };
 
-  testing::SimLoop& loop_;
+  testing::SimProcess& process_;
   testing::SimWire wire_;
   Folder* const folder_;
   std::optional<View> next_view_;
@@ -85,7 +87,8 @@ class SimShard final : private guard::ShardDriver::Host {
 // together with those that came meanwhile, as the store's thread would take them.
 class SimStore final : public guard::SharedStore, public guard::SlotOwners {
  public:
-  SimStore(const StoreSetup& setup, testing::SimLoop& loop, Clock& clock);
+  SimStore(const StoreSetup& setup, testing::SimLoop& loop, testing::SimProcess& process,
+           Clock& clock);
   ~SimStore() override;
 
   void decide(guard::SharedAsk& ask) noexcept override;
@@ -133,7 +136,7 @@ class SimStore final : public guard::SharedStore, public guard::SlotOwners {
   void take_in();
   void send_together(guard::ShardDriver& shard, std::span<guard::SharedAsk* const> asks);
 
-  testing::SimLoop& loop_;
+  testing::SimProcess& process_;
   Clock& clock_;
   const store::redis::KeySpace keys_;
   const Nanos deadline_;

@@ -10,9 +10,9 @@
 namespace weir::sim {
 
 Worker::Worker(const Policy& policy, const StoreSetup& setup, testing::SimLoop& loop,
-               Nanos wall_ahead)
+               testing::SimProcess& process, Nanos wall_ahead)
     : clock_(loop, wall_ahead), guard_(policy, {.clock = &clock_}, {.local = {}, .shared = true}) {
-  auto store = std::make_unique<SimStore>(setup, loop, clock_);
+  auto store = std::make_unique<SimStore>(setup, loop, process, clock_);
   store_ = store.get();
   guard_.share(std::move(store));
 }

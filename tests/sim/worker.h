@@ -10,6 +10,7 @@
 #include "sim/store.h"
 #include "sim/usage.h"
 #include "testing/sim/sim_loop.h"
+#include "testing/sim/sim_process.h"
 #include "weir/guard.h"
 
 namespace weir::sim {
@@ -23,7 +24,9 @@ struct Target {
 // One process of a fleet: a Guard on a clock of its own.
 class Worker {
  public:
-  Worker(const Policy& policy, const StoreSetup& setup, testing::SimLoop& loop, Nanos wall_ahead);
+  // The process outlives it.
+  Worker(const Policy& policy, const StoreSetup& setup, testing::SimLoop& loop,
+         testing::SimProcess& process, Nanos wall_ahead);
 
   // What it meters is recorded from now on, until it stops. `remembers`: what a process before it
   // served beyond its part counts.

@@ -10,6 +10,25 @@ using store::redis::LocalFault;
 // ---- The network
 // -----------------------------------------------------------------------------------
 
+void SimRedis::tell(const ConnectionPtr& connection,
+                    std::function<void(store::redis::Wire::Events&)> what) {
+  if (connection->events == nullptr) return;
+  if (connection->process == nullptr || !connection->process->stopped()) {
+    what(*connection->events);
+    return;
+  }
+  connection->process->hear([connection, what = std::move(what)] {
+    if (connection->events != nullptr) what(*connection->events);
+  });
+}
+
+void SimRedis::tell_closed(const ConnectionPtr& connection, LocalFault why) {
+  tell(connection, [&of = *connection, why](store::redis::Wire::Events& events) {
+    of.events = nullptr;
+    events.on_closed(why);
+  });
+}
+
 Nanos SimRedis::travel(const SimLink& link) {
   return link.latency + random_.between(Nanos{0}, link.jitter);
 }
@@ -22,11 +41,11 @@ void SimRedis::connect(const ConnectionPtr& connection) {
     if (connection->events == nullptr) return;
     if (!running_ || connection->link->barred) {
       connection->open = false;
-      std::exchange(connection->events, nullptr)->on_closed(LocalFault::refused);
+      tell_closed(connection, LocalFault::refused);
       return;
     }
     connections_.push_back(connection);
-    connection->events->on_open();
+    tell(connection, [](store::redis::Wire::Events& events) { events.on_open(); });
   });
 }
 
@@ -46,8 +65,11 @@ void SimRedis::send_down(const ConnectionPtr& connection, std::string bytes) {
     return;
   }
   connection->down_free = std::max(connection->down_free, loop_.mono() + travel(*connection->link));
-  loop_.at(connection->down_free, [connection, bytes = std::move(bytes)] {
-    if (connection->open && connection->events != nullptr) connection->events->on_bytes(bytes);
+  loop_.at(connection->down_free, [connection, bytes = std::move(bytes)]() mutable {
+    if (!connection->open) return;
+    tell(connection, [bytes = std::move(bytes)](store::redis::Wire::Events& events) {
+      events.on_bytes(bytes);
+    });
   });
 }
 
@@ -67,11 +89,8 @@ void SimRedis::close_all(const SimLink* link) {
   for (const ConnectionPtr& connection : connections_) {
     if (link != nullptr && connection->link != link) continue;
     connection->open = false;
-    loop_.after(travel(*connection->link), [connection] {
-      if (connection->events != nullptr) {
-        std::exchange(connection->events, nullptr)->on_closed(LocalFault::reset);
-      }
-    });
+    loop_.after(travel(*connection->link),
+                [connection] { tell_closed(connection, LocalFault::reset); });
   }
   std::erase_if(connections_, [](const ConnectionPtr& c) { return !c->open; });
 }
@@ -138,6 +157,7 @@ void SimRedis::execute(const ConnectionPtr& connection, std::vector<std::string>
 void SimWire::open() {
   connection_ = std::make_shared<SimRedis::Connection>();
   connection_->link = link_;
+  connection_->process = process_;
   connection_->events = events_;
   connected_to_ = server_;
   server_->connect(connection_);
@@ -153,14 +173,22 @@ void SimWire::send(std::string& bytes) {
   bytes.clear();
 }
 
+void SimWire::at(MonoTime when, std::function<void()> what) {
+  if (process_ != nullptr) {
+    process_->at(when, std::move(what));
+  } else {
+    loop_.at(when, std::move(what));
+  }
+}
+
 void SimWire::flush_soon() {
-  loop_.after(Nanos{0}, [this, alive = watch()] {
+  at(loop_.mono(), [this, alive = watch()] {
     if (!alive.expired() && events_ != nullptr) events_->on_flush();
   });
 }
 
 void SimWire::wake_at(MonoTime when) {
-  loop_.at(when, [this, number = ++wake_, alive = watch()] {
+  at(when, [this, number = ++wake_, alive = watch()] {
     if (!alive.expired() && number == wake_ && events_ != nullptr) events_->on_wake();
   });
 }

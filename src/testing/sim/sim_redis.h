@@ -13,6 +13,7 @@
 #include "testing/lua_redis.h"
 #include "testing/resp_commands.h"
 #include "testing/sim/sim_loop.h"
+#include "testing/sim/sim_process.h"
 #include "testing/sim/sim_random.h"
 
 namespace weir::testing {
@@ -48,6 +49,10 @@ class SimRedis {
   void start_with(LuaRedis::Keys keys);
   void start_with_what_it_had() { start_with(redis_.keys()); }
   bool running() const noexcept { return running_; }
+  // It is another one's replica from now on, under the connections that stand.
+  void demote() {
+    redis_.fail_writes_with("READONLY You can't write against a read only replica.");
+  }
 
   // Before each command: so much work.
   void set_work(Nanos work) { work_ = work; }
@@ -76,6 +81,7 @@ class SimRedis {
   friend class SimWire;
   struct Connection {
     SimLink* link = nullptr;
+    SimProcess* process = nullptr;                 // the client's; null: it is never stopped
     store::redis::Wire::Events* events = nullptr;  // null once the client has closed it
     bool open = true;                              // on the server's side
     MonoTime up_free{};                            // what is sent later does not arrive before that
@@ -87,6 +93,10 @@ class SimRedis {
   };
   using ConnectionPtr = std::shared_ptr<Connection>;
 
+  // The client hears of it, once it can.
+  static void tell(const ConnectionPtr& connection,
+                   std::function<void(store::redis::Wire::Events&)> what);
+  static void tell_closed(const ConnectionPtr& connection, store::redis::LocalFault why);
   Nanos travel(const SimLink& link);
   void connect(const ConnectionPtr& connection);
   void send_up(const ConnectionPtr& connection, std::string bytes);
@@ -109,11 +119,16 @@ class SimRedis {
   std::deque<SimLink> links_;
 };
 
-// A client's end of a link.
+// A client's end of a link, in a process that may be stopped where one is named. The process
+// outlives it.
 class SimWire final : public store::redis::Wire {
  public:
-  SimWire(SimLoop& loop, SimRedis& server, SimLink& link)
-      : loop_(loop), server_(&server), link_(&link), alive_(std::make_shared<bool>(true)) {}
+  SimWire(SimLoop& loop, SimRedis& server, SimLink& link, SimProcess* process = nullptr)
+      : loop_(loop),
+        process_(process),
+        server_(&server),
+        link_(&link),
+        alive_(std::make_shared<bool>(true)) {}
   ~SimWire() override { close(); }
 
   // To another server, from the next open() on.
@@ -131,8 +146,10 @@ class SimWire final : public store::redis::Wire {
 
  private:
   std::weak_ptr<bool> watch() const { return alive_; }
+  void at(MonoTime when, std::function<void()> what);
 
   SimLoop& loop_;
+  SimProcess* const process_;
   SimRedis* server_;
   SimLink* link_;
   Events* events_ = nullptr;
