@@ -1,5 +1,7 @@
 #include "guard/plan.h"
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <new>
 #include <optional>
@@ -125,9 +127,8 @@ Plan::Outcome Plan::make(const BoundRoute& to, const BoundPolicy& policy, const 
 
 namespace {
 
-// Of no rule: rules' identities are hashes of their texts.
-constexpr std::uint64_t kKeyMark = 0x77'65'69'72'2d'6b'65'79;
-constexpr std::uint64_t kRequestMark = 0x77'65'69'72'2d'72'65'71;
+constexpr std::uint64_t kKeyMark = policy::KeyWriter::own_identity('k', 'e', 'y');
+constexpr std::uint64_t kRequestMark = policy::KeyWriter::own_identity('r', 'e', 'q');
 
 // One unit that comes back after exactly so long.
 const limit::Numbers& mark_numbers() {
@@ -138,10 +139,6 @@ const limit::Numbers& mark_numbers() {
                             .burst = std::nullopt})
           .value();
   return numbers;
-}
-
-std::string_view bytes_of(const ValueDigester::Digest& digest) noexcept {
-  return {digest.data(), digest.size()};
 }
 
 // Behind its length, so that no two lists of texts are one text.
@@ -156,8 +153,11 @@ store::Counter mark_of(const RequestName& name, std::size_t i, char* room, std::
                        const CounterHasher& hasher, const ValueDigester& digester) {
   const std::uint64_t identity = i == 0 ? kKeyMark : kRequestMark;
   policy::KeyWriter text(room, identity);
-  text.value(bytes_of(name.key), digester);
-  if (i == 1) text.value(bytes_of(name.asked), digester);
+  text.beside(name.place);
+  std::array<char, 2 * sizeof(ValueDigester::Digest)> own;
+  std::copy(name.key.begin(), name.key.end(), own.begin());
+  std::copy(name.asked.begin(), name.asked.end(), own.begin() + name.key.size());
+  text.value({own.data(), i == 0 ? name.key.size() : own.size()}, digester);
   return {.numbers = &mark_numbers(),
           .rule = "idempotency key",
           .identity = identity,
@@ -175,16 +175,21 @@ void Plan::name_request(std::string_view key, std::uint64_t metered, const Count
                         const ValueDigester& digester) {
   std::string tenant;
   std::string asked;
+  std::size_t tenant_at = count;
   append_framed(tenant, route->name);
   append_framed(tenant, key);
   for (std::size_t i = 0; i < count; ++i) {
-    if ((metered >> i & 1) != 0) append_framed(tenant, counters[i].key);
+    if ((metered >> i & 1) != 0) {
+      if (tenant_at == count) tenant_at = i;
+      append_framed(tenant, counters[i].key);
+    }
     append_framed(asked, counters[i].key);
   }
   append_framed(asked, std::to_string(counters[0].cost));
   request_key = key;
   request.key = digester(tenant);
   request.asked = digester(tenant + asked);
+  request.place = policy::KeyWriter::place_of(counters[tenant_at < count ? tenant_at : 0].key);
   marks = kMarks;
   for (std::size_t i = 0; i < kMarks; ++i) {
     counters[count + i] =

@@ -39,8 +39,9 @@ struct Plan {
   enum class Outcome : std::uint8_t { ready, nothing_applies, missing_value, unreadable };
   // Two counters that hold one unit a day: of the key, and of the key with this request. Charged
   // with the rules' counters, all or nothing, they make a store say which requests it admitted
-  // before.
+  // before. They stand beside the first metered rule's counter.
   static constexpr std::size_t kMarks = 2;
+  static constexpr std::size_t kMarkBytes = policy::KeyWriter::kMaxBesideBytes;
 
   const BoundRoute* route = nullptr;
   std::size_t count = 0;
@@ -82,8 +83,9 @@ struct Plan {
 
  private:
   std::size_t used_ = 0;
-  std::array<char, 2 * (8 + 2 * 17) + kMaxRules * (8 + policy::kMaxSources *
-                                                           (1 + policy::KeyWriter::kMaxPlainValue))>
+  std::array<char,
+             kMarks * kMarkBytes +
+                 kMaxRules * (8 + policy::kMaxSources * (1 + policy::KeyWriter::kMaxPlainValue))>
       keys_;
 };
 
@@ -98,7 +100,7 @@ class RequestMarks {
   std::span<const store::Counter> counters() const noexcept { return counters_; }
 
  private:
-  std::array<std::array<char, 8 + 2 * 17>, Plan::kMarks> keys_;
+  std::array<std::array<char, Plan::kMarkBytes>, Plan::kMarks> keys_;
   std::array<store::Counter, Plan::kMarks> counters_;
 };
 

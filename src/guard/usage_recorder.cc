@@ -73,7 +73,7 @@ ledger::Note note_of_request(const Plan& plan, const UsageRecorder::Usage& usage
           .at = usage.at,
           .until = usage.at + kIdempotencyMemory,
           .units = static_cast<std::int64_t>(usage.rung),
-          .body = std::string(bytes_of(plan.request.asked))};
+          .body = std::string(bytes_of(plan.request.asked)) + plan.request.place};
 }
 
 ledger::Note note_of_overspend(const store::Counter& counter, const ledger::UsageEvent& event) {
@@ -298,10 +298,12 @@ bool UsageRecorder::restore(const ledger::Note& note) {
   if (note.until < clock_.now()) return true;
   const char whose = note.id.empty() ? '\0' : note.id[0];
   if (whose == 'r') return book_->restore(note);
-  if (whose == 'k' && note.id.size() == 1 + kDigest && note.body.size() == kDigest) {
+  if (whose == 'k' && note.id.size() == 1 + kDigest && note.body.size() >= kDigest &&
+      note.body.size() - kDigest <= policy::KeyWriter::kMaxKeyBytes) {
     RequestName name;
     std::copy_n(note.id.data() + 1, kDigest, name.key.data());
     std::copy_n(note.body.data(), kDigest, name.asked.data());
+    name.place = note.body.substr(kDigest);
     const auto rung = note.units >= 0 && note.units <= static_cast<std::int64_t>(Rung::fallback)
                           ? static_cast<Rung>(note.units)
                           : Rung::store;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <string_view>
 
 #include "base/key_digest.h"
@@ -17,6 +18,11 @@ namespace weir::policy {
 //              0xFF, 16 bytes                         the digest of a longer one
 //              0xFE                                   absent, which is not the empty value
 //
+// Weir's own counters that stand beside a rule's, so that one call reaches both also on a cluster,
+// begin with an identity that own_identity() makes, and then repeat the rule's values, or
+//              0xFD, identity                         that rule's identity, where it has no values
+// Their last value alone is their own.
+//
 // Guarantees:  two keys are equal only if identity and all values are (long ones: their digests);
 // a_b + c is not
 //              a + b_c. At most kMaxKeyBytes; no allocation.
@@ -25,8 +31,12 @@ class KeyWriter {
   static constexpr std::size_t kMaxPlainValue = 64;
   static constexpr std::size_t kMaxValues = 16;
   static constexpr std::size_t kMaxKeyBytes = 8 + kMaxValues * (1 + kMaxPlainValue);
+  static constexpr unsigned char kBeside = 0xfd;
   static constexpr unsigned char kAbsent = 0xfe;
   static constexpr unsigned char kDigested = 0xff;
+  static constexpr std::size_t kIdentityBytes = 8;
+  // Of a counter beside one of the longest keys, whose own value is plain.
+  static constexpr std::size_t kMaxBesideBytes = kMaxKeyBytes + 1 + kMaxPlainValue;
 
   // Requires: `buffer` holds kMaxKeyBytes.
   KeyWriter(char* buffer, std::uint64_t identity) noexcept : begin_(buffer), end_(buffer + 8) {
@@ -47,6 +57,29 @@ class KeyWriter {
     end_ += digest.size();
   }
   void absent() noexcept { *end_++ = static_cast<char>(kAbsent); }
+
+  // An identity of no rule, which are hashes of their texts: "weir-" and three letters.
+  static constexpr std::uint64_t own_identity(char first, char second, char third) noexcept {
+    const std::uint64_t letters = std::uint64_t{static_cast<unsigned char>(first)} << 16 |
+                                  std::uint64_t{static_cast<unsigned char>(second)} << 8 |
+                                  static_cast<unsigned char>(third);
+    return std::uint64_t{0x77'65'69'72'2d} << 24 | letters;
+  }
+  // Whether a key begins with such a one.
+  static bool is_own(std::string_view key) noexcept {
+    return key.size() >= kIdentityBytes && key.substr(3, 5) == "-riew";
+  }
+  // Where the counter of `key` lies: what beside() takes.
+  static std::string place_of(std::string_view key) {
+    const std::string_view values = key.substr(kIdentityBytes);
+    if (!values.empty()) return std::string(values);
+    return static_cast<char>(kBeside) + std::string(key.substr(0, kIdentityBytes));
+  }
+  // Before the only value. Requires: an own identity; `buffer` holds kMaxBesideBytes.
+  void beside(std::string_view place) noexcept {
+    std::memcpy(end_, place.data(), place.size());
+    end_ += place.size();
+  }
 
   std::string_view view() const noexcept {
     return {begin_, static_cast<std::size_t>(end_ - begin_)};

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::string_view kVersion = "1";
 constexpr std::size_t kMaxPrefix = 64;
-constexpr std::size_t kIdentityBytes = 8;
+using policy::KeyWriter;
+constexpr std::size_t kIdentityBytes = KeyWriter::kIdentityBytes;
 constexpr char kTagAlphabet[] = "0123456789abcdefghjkmnpqrstvwxyz";
 constexpr char kBase64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 constexpr char kHex[] = "0123456789ABCDEF";
@@ -61,20 +62,41 @@ void append_escaped(std::string_view bytes, std::string& out) {
   }
 }
 
+// The bytes of a value behind its first, which says its kind.
+std::size_t length_of(unsigned char kind) {
+  switch (kind) {
+    case KeyWriter::kAbsent:
+      return 0;
+    case KeyWriter::kDigested:
+      return sizeof(ValueDigester::Digest);
+    case KeyWriter::kBeside:
+      return kIdentityBytes;
+    default:
+      return kind;
+  }
+}
+
+std::string_view but_last(std::string_view values) {
+  std::size_t last = 0;
+  for (std::size_t at = 0; at < values.size();) {
+    last = at;
+    at += 1 + length_of(static_cast<unsigned char>(values[at]));
+  }
+  return values.substr(0, last);
+}
+
 void append_values(std::string_view values, std::string& out) {
   while (!values.empty()) {
     const auto kind = static_cast<unsigned char>(values.front());
     values.remove_prefix(1);
     out += '/';
-    if (kind == policy::KeyWriter::kAbsent) {
+    if (kind == KeyWriter::kAbsent) {
       out += '~';
       continue;
     }
-    const bool digested = kind == policy::KeyWriter::kDigested;
-    const std::size_t length =
-        std::min(values.size(), digested ? sizeof(ValueDigester::Digest) : std::size_t{kind});
-    if (digested) {
-      out += '#';
+    const std::size_t length = std::min(values.size(), length_of(kind));
+    if (kind == KeyWriter::kDigested || kind == KeyWriter::kBeside) {
+      out += kind == KeyWriter::kDigested ? '#' : '^';
       append_base64(values.substr(0, length), out);
     } else {
       append_escaped(values.substr(0, length), out);
@@ -110,8 +132,15 @@ Result<KeySpace> KeySpace::make(std::string_view prefix, std::string_view secret
 }
 
 void KeySpace::put_tag(std::string_view key, char* tag) const {
-  const std::string_view identity = key.substr(0, std::min(kIdentityBytes, key.size()));
-  const std::string_view values = key.substr(identity.size());
+  std::string_view identity = key.substr(0, std::min(kIdentityBytes, key.size()));
+  std::string_view values = key.substr(identity.size());
+  if (KeyWriter::is_own(key)) {
+    values = but_last(values);
+    if (!values.empty() && static_cast<unsigned char>(values.front()) == KeyWriter::kBeside) {
+      identity = values.substr(1, kIdentityBytes);
+      values = {};
+    }
+  }
   const KeyDigest digest = tags_(values.empty() ? identity : values);
   for (int i = 0; i < kTagLetters; ++i) tag[i] = kTagAlphabet[(digest.lo >> (5 * i)) & 31];
 }

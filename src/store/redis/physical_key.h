@@ -23,8 +23,8 @@ namespace weir::store::redis {
 //
 // Guarantees:  two counters share a name only if their structural keys are equal; names under two
 // prefixes never meet. The tag is a keyed hash of the values (of the identity where there are
-// none), so no value steers a slot, and rules counted by the same values share one. Printable
-// ASCII.
+// none), so no value steers a slot, and rules counted by the same values share one. So does what
+// stands beside a rule's counter (see KeyWriter::beside()). Printable ASCII.
 // Threads:     immutable.
 class KeySpace {
  public:

@@ -58,6 +58,33 @@ TEST(KeySpace, SharesATagBetweenRulesCountedByTheSameValues) {
   EXPECT_NE(tag_of(space().counter(structural(1, {}))), tag_of(space().counter(structural(2, {}))));
 }
 
+// What stands beside a counter is reached by the same call, and is another name.
+TEST(KeySpace, PutsWhatStandsBesideACounterIntoItsSlot) {
+  using policy::KeyWriter;
+  static const ValueDigester digester = ValueDigester::from_text("test");
+  constexpr std::uint64_t kOwn = KeyWriter::own_identity('k', 'e', 'y');
+  std::set<std::string> names;
+  for (const Values& values :
+       {Values{}, Values{{"192.0.2.7"}}, Values{{"a"}, std::nullopt},
+        Values{{std::string(65, 'x')}}, Values{{""}}, Values(8, {std::string(64, 'y')})}) {
+    const std::string key = structural(7, values);
+    ASSERT_FALSE(KeyWriter::is_own(key));
+    for (const char* own : {"one", "two"}) {
+      std::vector<char> buffer(KeyWriter::kMaxBesideBytes);
+      KeyWriter writer(buffer.data(), kOwn);
+      writer.beside(KeyWriter::place_of(key));
+      writer.value(own, digester);
+      EXPECT_TRUE(KeyWriter::is_own(writer.view()));
+      EXPECT_EQ(space().slot(writer.view()), space().slot(key));
+      const std::string name = space().counter(writer.view());
+      EXPECT_EQ(tag_of(name), tag_of(space().counter(key)));
+      names.insert(name);
+    }
+    names.insert(space().counter(key));
+  }
+  EXPECT_EQ(names.size(), 18u);
+}
+
 TEST(KeySpace, IsNotSteeredByBracesInValues) {
   std::set<std::string> tags;
   for (const char* value : {"{a}b", "}{", "{}", "{x}", "a{x}", "}{x}", "%7Bx%7D"}) {
