@@ -47,6 +47,8 @@ ClusterShards::ClusterShards(asio::io_context& io, Options options, Clock& clock
       observer_(observer),
       ports_(std::move(ports)),
       shown_(std::make_unique<const std::shared_ptr<const std::vector<Shown>>>()),
+      overspend_(std::make_shared<ladder::OverspendTable>(
+          static_cast<std::size_t>(options_.spec.known_keys), options_.random)),
       refresh_timer_(io),
       park_timer_(io),
       random_(options_.random),
@@ -121,6 +123,7 @@ ClusterShards::Shard& ClusterShards::make_shard() {
   driver.client.session.cluster = true;
   driver.client.credentials = redis::credentials_of(options_.spec, options_.url);
   driver.seat = options_.seat;
+  driver.ladder.overspend = overspend_;
   auto wire = std::make_unique<redis::ShardWire>(io_);
   shard.wire = wire.get();
   shard.hosted = std::make_unique<HostedShard>(

@@ -98,6 +98,8 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
     std::function<void()> changed;
     // See ShardDriver::Host.
     std::function<bool(SharedAsk&)> ask_another;
+    // See SlotOwners.
+    std::function<void(SharedAsk&, ShardDriver&)> send_soon;
   };
 
   // Reads the state folder, where there is one.
@@ -121,6 +123,11 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
 
   ShardDriver& owner(std::uint16_t slot) noexcept override {
     return *owners_[slot].load(std::memory_order_acquire);
+  }
+  void send_soon(SharedAsk& ask, ShardDriver& to) noexcept override { ports_.send_soon(ask, to); }
+  // See ShardLadder::restore_overspend(): all shards keep it together.
+  void restore_overspend(const KeyDigest& counter, Instant window, std::uint64_t units) {
+    overspend_->restore(counter, window, units);
   }
   const ShardDriver& owner_now(std::uint16_t slot) const noexcept {
     return *owners_[slot].load(std::memory_order_acquire);
@@ -171,6 +178,7 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
   bool refreshing_ = false;
   std::size_t leaving_ = 0;
   std::function<void()> left_;
+  const std::shared_ptr<ladder::OverspendTable> overspend_;
   boost::asio::steady_timer refresh_timer_;
   boost::asio::steady_timer park_timer_;
   std::mt19937_64 random_;

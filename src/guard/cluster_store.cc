@@ -76,7 +76,11 @@ class ClusterStore final : public SharedStore, private StoreLine {
                        circuits_.line_changed();
                        leases_.line_changed();
                      },
-                 .ask_another = [this](SharedAsk& ask) { return ask_fallback(ask); }}) {
+                 .ask_another = [this](SharedAsk& ask) { return ask_fallback(ask); },
+                 .send_soon =
+                     [this](SharedAsk& ask, ShardDriver& to) {
+                       if (!queue({&ask, &to, nullptr})) to.no_room(ask);
+                     }}) {
     source_ = metrics_.add_source([this](render::Exposition& out) { write_metrics(out); });
   }
 
@@ -163,10 +167,20 @@ class ClusterStore final : public SharedStore, private StoreLine {
     return split_without(request, std::span(slots.data(), count), shards_, findings);
   }
 
-  // Nothing settles on a cluster: see check().
-  LadderVerdict not_recorded(const ladder::LadderRequest&, std::span<store::Finding>,
-                             const LadderVerdict&) noexcept override {
-    return {.rung = Rung::journal, .retry_after = {}};
+  LadderVerdict not_recorded(const ladder::LadderRequest& request,
+                             std::span<store::Finding> findings,
+                             const LadderVerdict& served) noexcept override {
+    Slots slots{};
+    const std::size_t count = slots_of(request, slots);
+    if (one_slot(request, slots))
+      return shards_.owner(slots[0]).not_recorded(request, findings, served);
+    return split_not_recorded(request, std::span(slots.data(), count), shards_, findings, served);
+  }
+  void restore_overspend(const KeyDigest& counter, Instant window, std::uint64_t units) override {
+    shards_.restore_overspend(counter, window, units);
+  }
+  std::uint16_t slot(const store::Counter& counter) const noexcept override {
+    return keys_.slot(counter.key);
   }
 
   bool in_its_thread() const noexcept override {
@@ -188,6 +202,13 @@ class ClusterStore final : public SharedStore, private StoreLine {
     const auto shown = shards_.shown();
     return std::all_of(shown->begin(), shown->end(),
                        [](const ClusterShards::Shown& s) { return s.driver->connection().up; });
+  }
+  bool reachable() const override {
+    const auto shown = shards_.shown();
+    return std::any_of(shown->begin(), shown->end(), [](const ClusterShards::Shown& s) {
+      return s.driver->connection().up &&
+             s.driver->ladder().breaker().state() != breaker::ProbeState::open;
+    });
   }
   // The least of all shards': whoever has none in one has it in no request that needs that one.
   WorkerPart part() const override {

@@ -146,9 +146,10 @@ class Guard::Impl {
   // The request was admitted before; or its key is another one's.
   static void replay(Rung rung, Decision& decision) noexcept;
   static void conflict(Decision& decision) noexcept;
-  // What the store charged for a request goes back, its marks included.
-  void give_back_charged(const guard::Plan& plan,
-                         std::span<const store::Finding> findings) noexcept;
+  // What the store charged for a request goes back, its marks included; of the counters whose bit
+  // is in `which`.
+  void give_back_charged(const guard::Plan& plan, std::span<const store::Finding> findings,
+                         std::uint64_t which = ~std::uint64_t{0}) noexcept;
   // Tells the store of requests that were admitted without it.
   void tell_marks();
   void give_back(const std::string& id, const guard::HeldReservation& held, std::uint64_t units,

@@ -2,6 +2,7 @@
 #include <array>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -248,11 +249,12 @@ void Guard::Impl::settle_report_async(std::string_view name, std::string_view re
 }
 
 void Guard::Impl::give_back_charged(const guard::Plan& plan,
-                                    std::span<const store::Finding> findings) noexcept {
+                                    std::span<const store::Finding> findings,
+                                    std::uint64_t which) noexcept {
   PolicyRef policy = current_.read();
   std::vector<store::Counter> counters;
   for (std::size_t i = 0; i < plan.asked().size() && i < findings.size(); ++i) {
-    if (!findings[i].charged) continue;
+    if (!findings[i].charged || (which >> i & 1) == 0) continue;
     store::Counter counter = plan.counters[i];
     // The plan's numbers end with its policy; those of marks never do.
     if (i < plan.count)
@@ -270,7 +272,7 @@ void Guard::Impl::give_back_charged(const guard::Plan& plan,
 // A few at a time: who was asked first is told first. What does not arrive is told again.
 void Guard::Impl::tell_marks() {
   const std::shared_ptr<guard::SharedStore> shared = shared_later_.lock();
-  if (!shared || !shared->answering() || !shared->connected()) return;
+  if (!shared || !shared->reachable()) return;
   for (const guard::RequestName& request : usage_->take_untold(kMarksAtOnce)) {
     PolicyRef policy = current_.read();
     const guard::RequestMarks marks(request, static_cast<std::uint32_t>(policy->generation()),
@@ -339,14 +341,15 @@ class Errand final : public guard::SharedAsk {
  public:
   using Done = std::function<void(const ladder::LadderVerdict&, std::span<const store::Finding>)>;
 
-  Errand(std::vector<store::Counter> what, Guard::Impl::PolicyRef policy, Done done)
+  Errand(std::vector<store::Counter> what, std::shared_ptr<const Guard::Impl::PolicyRef> policy,
+         Done done)
       : counters_(std::move(what)), policy_(std::move(policy)), done_(std::move(done)) {
     for (store::Counter& counter : counters_) {
       keys_.emplace_back(counter.key);
       counter.key = keys_.back();
     }
     request = {.counters = counters_, .cost = 0};
-    loaded_at = policy_->loaded_at();
+    loaded_at = (*policy_)->loaded_at();
   }
   std::span<const store::Counter> counters() const noexcept { return counters_; }
   void decided(const ladder::LadderVerdict& verdict, Instant) noexcept override {
@@ -357,9 +360,32 @@ class Errand final : public guard::SharedAsk {
  private:
   std::deque<std::string> keys_;
   std::vector<store::Counter> counters_;
-  Guard::Impl::PolicyRef policy_;
+  std::shared_ptr<const Guard::Impl::PolicyRef> policy_;
   Done done_;
 };
+
+// Counters that one call reaches, and their places among all.
+struct InSlot {
+  std::uint16_t slot = 0;
+  std::vector<store::Counter> counters;
+  std::vector<std::size_t> places;
+};
+
+// What is done afterwards is right whatever becomes of the rest: a call a slot, and none undoes
+// another.
+std::vector<InSlot> by_slot(std::span<const store::Counter> counters,
+                            const guard::SharedStore& store) {
+  std::vector<InSlot> parts;
+  for (std::size_t i = 0; i < counters.size(); ++i) {
+    const std::uint16_t slot = store.slot(counters[i]);
+    auto part = std::find_if(parts.begin(), parts.end(),
+                             [&](const InSlot& each) { return each.slot == slot; });
+    if (part == parts.end()) part = parts.insert(parts.end(), InSlot{.slot = slot});
+    part->counters.push_back(counters[i]);
+    part->places.push_back(i);
+  }
+  return parts;
+}
 
 }  // namespace
 
@@ -380,20 +406,42 @@ void Guard::Impl::carry_out_later(std::vector<store::Counter> counters, PolicyRe
     done(false, {});
     return;
   }
-  auto errand =
-      std::make_unique<Errand>(std::move(counters), std::move(policy),
-                               [done = std::move(done)](const ladder::LadderVerdict& verdict,
-                                                        std::span<const store::Finding> findings) {
-                                 done(verdict.rung == Rung::store, findings);
-                               });
-  errand->answer_by = clock_->mono() + shared->deadline();
-  shared->decide(*errand.release());
+  // Of those that still run, and what they found.
+  struct Errands {
+    std::mutex mutex;
+    std::size_t running = 0;
+    bool carried = true;
+    std::vector<store::Finding> found;
+    std::function<void(bool, std::span<const store::Finding>)> done;
+  };
+  std::vector<InSlot> parts = by_slot(counters, *shared);
+  const auto all = std::make_shared<Errands>();
+  const auto held = std::make_shared<const PolicyRef>(std::move(policy));
+  all->running = parts.size();
+  all->found.resize(counters.size());
+  all->done = std::move(done);
+  for (InSlot& part : parts) {
+    auto errand = std::make_unique<Errand>(
+        std::move(part.counters), held,
+        [all, places = std::move(part.places)](const ladder::LadderVerdict& verdict,
+                                               std::span<const store::Finding> findings) {
+          {
+            std::lock_guard lock(all->mutex);
+            all->carried &= verdict.rung == Rung::store;
+            for (std::size_t i = 0; i < places.size(); ++i) all->found[places[i]] = findings[i];
+            if (--all->running > 0) return;
+          }
+          all->done(all->carried, all->found);
+        });
+    errand->answer_by = clock_->mono() + shared->deadline();
+    shared->decide(*errand.release());
+  }
 }
 
 namespace {
 
-// Of no rule, as the marks of an idempotency key.
-constexpr std::uint64_t kReturnMark = 0x77'65'69'72'2d'72'65'74;
+// As the marks of an idempotency key.
+constexpr std::uint64_t kReturnMark = policy::KeyWriter::own_identity('r', 'e', 't');
 
 // One unit that comes back after so long: while it is out, the reservation has been given back.
 const limit::Numbers& return_mark_numbers() {
@@ -408,8 +456,8 @@ const limit::Numbers& return_mark_numbers() {
 
 }  // namespace
 
-// With the refunds goes a mark of the reservation, all or nothing: whoever asks again because no
-// answer came gives nothing back twice.
+// With the refunds of a slot goes a mark of the reservation, all or nothing: whoever asks again
+// because no answer came gives nothing back twice.
 void Guard::Impl::give_back(const std::string& id, const guard::HeldReservation& held,
                             std::uint64_t units,
                             std::function<void(guard::ReservationBook::GivenBack)> done) {
@@ -423,31 +471,50 @@ void Guard::Impl::give_back(const std::string& id, const guard::HeldReservation&
                     [&done](bool, std::span<const store::Finding>) { done(GivenBack::yes); });
     return;
   }
-  std::array<char, policy::KeyWriter::kMaxKeyBytes> room;
-  policy::KeyWriter key(room.data(), kReturnMark);
-  key.value(id, digester_);
-  counters.push_back({.numbers = &return_mark_numbers(),
-                      .rule = {},
-                      .identity = kReturnMark,
-                      .digest = hasher_(key.view()),
-                      .key = key.view(),
-                      .cost = 1,
-                      .op = store::Op::take,
-                      .shadow = false,
-                      .generation = static_cast<std::uint32_t>(policy->generation())});
-  auto errand =
-      std::make_unique<Errand>(std::move(counters), std::move(policy),
-                               [done = std::move(done)](const ladder::LadderVerdict& verdict,
-                                                        std::span<const store::Finding>) {
-                                 if (verdict.rung == Rung::store)
-                                   done(GivenBack::yes);
-                                 else
-                                   done(verdict.was_sent ? GivenBack::unknown : GivenBack::no);
-                               });
-  errand->request.marks = 1;
-  errand->stands = true;
-  errand->answer_by = clock_->mono() + shared->deadline();
-  shared->decide(*errand.release());
+  // A mark beside the charges of each slot: what one of them has given back it does not again,
+  // though another one has to be asked again.
+  struct Returns {
+    std::mutex mutex;
+    std::size_t running = 0;
+    GivenBack how = GivenBack::yes;
+    std::function<void(GivenBack)> done;
+  };
+  std::vector<InSlot> parts = by_slot(counters, *shared);
+  const auto all = std::make_shared<Returns>();
+  all->running = parts.size();
+  all->done = std::move(done);
+  const auto generation = static_cast<std::uint32_t>(policy->generation());
+  const auto kept = std::make_shared<const PolicyRef>(std::move(policy));
+  for (InSlot& part : parts) {
+    std::array<char, policy::KeyWriter::kMaxBesideBytes> room;
+    policy::KeyWriter key(room.data(), kReturnMark);
+    key.beside(policy::KeyWriter::place_of(part.counters.front().key));
+    key.value(id, digester_);
+    part.counters.push_back({.numbers = &return_mark_numbers(),
+                             .rule = {},
+                             .identity = kReturnMark,
+                             .digest = hasher_(key.view()),
+                             .key = key.view(),
+                             .cost = 1,
+                             .op = store::Op::take,
+                             .shadow = false,
+                             .generation = generation});
+    auto errand = std::make_unique<Errand>(
+        std::move(part.counters), kept,
+        [all](const ladder::LadderVerdict& verdict, std::span<const store::Finding>) {
+          {
+            std::lock_guard lock(all->mutex);
+            if (verdict.rung != Rung::store && all->how != GivenBack::unknown)
+              all->how = verdict.was_sent ? GivenBack::unknown : GivenBack::no;
+            if (--all->running > 0) return;
+          }
+          all->done(all->how);
+        });
+    errand->request.marks = 1;
+    errand->stands = true;
+    errand->answer_by = clock_->mono() + shared->deadline();
+    shared->decide(*errand.release());
+  }
 }
 
 }  // namespace weir

@@ -111,9 +111,15 @@ class Guard::Impl::Job : public guard::SharedAsk {
                            [then = std::move(then)](Recorded recorded) { then(recorded, {}); });
       return;
     }
+    // What stores charged can be given back.
+    const bool counted = by_store || verdict.by_store != 0;
     Decision charged;
-    if (by_store) guard::compose(plan, found, at, verdict.rung, charged);
-    impl_.usage_->append_reservation(plan, usage, *call_->reserve, by_store ? &charged : nullptr,
+    if (counted) guard::compose(plan, found, at, verdict.rung, charged);
+    if (!by_store) {
+      for (std::size_t i = 0; i < charged.rules().size(); ++i)
+        if ((verdict.by_store >> i & 1) == 0) charged.rules()[i].charge.units = 0;
+    }
+    impl_.usage_->append_reservation(plan, usage, *call_->reserve, counted ? &charged : nullptr,
                                      [then = std::move(then)](std::optional<std::string> id) {
                                        then({id ? Recorded::What::yes : Recorded::What::no},
                                             std::move(id).value_or(""));
@@ -136,6 +142,9 @@ class Guard::Impl::Job : public guard::SharedAsk {
                                      std::span<store::Finding> findings) const noexcept {
     // What a fallback store took is not ours to give back.
     const auto there = store.lock();
+    // What a reservation charged is the book's to give back.
+    if (there && verdict.by_store != 0 && !reserves())
+      impl_.give_back_charged(plan, findings, verdict.by_store);
     if (!there || !verdict.record) return {.rung = Rung::journal, .retry_after = {}};
     return there->not_recorded(request, findings, verdict);
   }

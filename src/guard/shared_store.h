@@ -53,6 +53,12 @@ class SharedStore {
   virtual ladder::LadderVerdict decide_without(const ladder::LadderRequest& request,
                                                std::span<store::Finding> findings) noexcept = 0;
 
+  // Where a counter lies: what one call reaches together. A single server is one slot.
+  virtual std::uint16_t slot(const store::Counter& counter) const noexcept {
+    (void)counter;
+    return 0;
+  }
+
   // What is told instead of `served`, whose usage could not be recorded: see
   // ShardLadder::not_recorded().
   virtual ladder::LadderVerdict not_recorded(const ladder::LadderRequest& request,
@@ -84,6 +90,8 @@ class SharedStore {
   // Whether a connection to it stands; without traffic nobody may have noticed that it answers no
   // more.
   virtual bool connected() const = 0;
+  // Whether some counters can be asked about: of a cluster's, those of the masters that are there.
+  virtual bool reachable() const { return answering() && connected(); }
   // What this process could decide by itself.
   virtual WorkerPart part() const = 0;
   // Counters whose last known state is kept here.

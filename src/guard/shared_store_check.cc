@@ -64,11 +64,6 @@ Result<void> SharedStore::check(const policy::Model& model) {
   for (const policy::Route& route : model.routes) {
     if (auto logs = check_logs("route", route); !logs) return logs;
     if (!meters(route)) continue;
-    if (url->kind == policy::StoreKind::cluster) {
-      return not_here("route '" + route.name +
-                      "' settles, which is not in this release on a cluster; say "
-                      "`when_store_fails: bounded` or `closed` for it");
-    }
     const bool alone = spec.workers.of && *spec.workers.of == 1;
     if (model.journal && (alone || !model.journal->ledger.empty())) continue;
     if (model.journal) {

@@ -21,7 +21,14 @@ class SlotOwners {
   virtual ~SlotOwners() = default;
   // From any thread; it lives as long as the owners do.
   virtual ShardDriver& owner(std::uint16_t slot) noexcept = 0;
+  // From the loop: sends an ask that `to` has begun, once what is being answered is over.
+  virtual void send_soon(SharedAsk& ask, ShardDriver& to) noexcept = 0;
 };
+
+// The request of the counters at those places of a request's. The ceiling is the whole's to take.
+ladder::LadderRequest part_of(const ladder::LadderRequest& whole,
+                              std::span<const store::Counter> counters,
+                              std::span<const std::size_t> places) noexcept;
 
 // Whatever is in the findings of a counter that nobody decided.
 store::Finding undecided(const store::Counter& counter) noexcept;
@@ -40,6 +47,10 @@ class JoinedVerdict {
 
 // One ask whose counters lie in several slots of a cluster: a part a slot, all asked at once. What
 // a part takes is a reserve: where another part denies, it is given back after the answer.
+//
+// The part with the marks of an idempotency key is asked once all others have admitted, and takes:
+// a mark that stood for a request which is denied in the end would have it admitted the next time.
+// Where another part denied it only looks whether the marks stand.
 //
 // Guarantees:  `whole` is decided exactly once. Never more than a limit is admitted; a denied
 //              request holds its reserves for about a round trip, and one that cannot be given back
@@ -86,6 +97,7 @@ class SplitAsk {
     std::vector<std::size_t> places;  // in the whole
     std::vector<store::Counter> counters;
     bool sent = false;
+    bool looks = false;  // takes nothing
     // In place of being sent: what another store is to be asked.
     std::unique_ptr<SharedAsk> held;
     ShardDriver* held_at = nullptr;
@@ -98,14 +110,19 @@ class SplitAsk {
                         std::uint16_t slot) noexcept;
   void part_decided() noexcept;
   void finish_if_decided() noexcept;
+  void begin_marked() noexcept;
+  bool denied() const noexcept;
+  const Part* standing() const noexcept;
   void finish() noexcept;
   ladder::LadderVerdict join() noexcept;
+  void note_parts(ladder::LadderVerdict& verdict) const noexcept;
   void collect(bool allowed);
   void undo(const std::optional<SharedAsk::OwnDecision>& own) noexcept;
 
   SharedAsk& whole_;
   SlotOwners& owners_;
   std::vector<std::unique_ptr<Part>> parts_;
+  Part* marked_ = nullptr;   // that is still to begin
   std::size_t waiting_ = 0;  // parts that are not decided
   bool busy_ = false;        // with its parts: nothing is over before all have been looked at
 };
@@ -114,5 +131,12 @@ class SplitAsk {
 ladder::LadderVerdict split_without(const ladder::LadderRequest& request,
                                     std::span<const std::uint16_t> slots, SlotOwners& owners,
                                     std::span<store::Finding> findings) noexcept;
+
+// What is told instead of `served`, whose usage could not be recorded: see
+// ShardLadder::not_recorded(). What stores charged is not given back here.
+ladder::LadderVerdict split_not_recorded(const ladder::LadderRequest& request,
+                                         std::span<const std::uint16_t> slots, SlotOwners& owners,
+                                         std::span<store::Finding> findings,
+                                         const ladder::LadderVerdict& served) noexcept;
 
 }  // namespace weir::guard

@@ -57,6 +57,29 @@ TEST(JoinedVerdict, SaysWhoWasFurthestFromTheStore) {
   EXPECT_TRUE(joined({kOpen, kCounted}).numbers_known) << "of the part that was counted";
 }
 
+TEST(JoinedVerdict, IsTheJournalsWhereOnePartIsServedBeyondItsOwn) {
+  LadderVerdict beyond = kShared;
+  beyond.rung = Rung::journal;
+  EXPECT_EQ(joined({kCounted, beyond, kShared}).rung, Rung::journal);
+  EXPECT_EQ(joined({beyond, kCounted}).verdict, Verdict::allowed);
+}
+
+// Bits of the whole's counters are told of the part's own.
+TEST(SplitAsk, MakesAPartsRequestOfTheWholes) {
+  const std::vector<store::Counter> counters(5);
+  const ladder::LadderRequest whole{
+      .counters = counters, .cost = 3, .metered = 0b00110, .marks = 2};
+  const std::vector<std::size_t> places{2, 3, 4};
+  const ladder::LadderRequest part =
+      part_of(whole, std::span(counters).first(places.size()), places);
+  EXPECT_EQ(part.metered, 0b001u);
+  EXPECT_EQ(part.marks, 2u);
+  EXPECT_EQ(part.cost, 3u);
+  const std::vector<std::size_t> others{0, 1};
+  EXPECT_EQ(part_of(whole, std::span(counters).first(2), others).metered, 0b10u);
+  EXPECT_EQ(part_of(whole, std::span(counters).first(2), others).marks, 0u);
+}
+
 TEST(JoinedVerdict, NeverFitsWhereOnePartNeverDoes) {
   LadderVerdict never = limited(Rung::known, {});
   never.reason = Reason::cost_exceeds_burst;

@@ -38,7 +38,9 @@ Nanos longest_wait(std::span<const Counter> counters, std::span<const Finding> f
 ShardLadder::ShardLadder(const Options& options)
     : breaker_(options.breaker, options.random_seed),
       known_(options.known_keys, options.random_seed),
-      overspend_(options.known_keys, options.random_seed),
+      overspend_(options.overspend
+                     ? options.overspend
+                     : std::make_shared<OverspendTable>(options.known_keys, options.random_seed)),
       division_(
           std::make_unique<Division>(Division::none("has not read the fleet's members yet"))) {}
 
@@ -277,7 +279,7 @@ bool ShardLadder::take_overspend(const LadderRequest& request, const Division& d
     if ((which >> i & 1) == 0) continue;
     const Counter& counter = request.counters[i];
     const limit::Place place{division.place(counter.digest), division.workers()};
-    if (overspend_.take(counter, request.overspend->cap, place, now)) continue;
+    if (overspend_->take(counter, request.overspend->cap, place, now)) continue;
     give_back_overspend(request, division, which & ((std::uint64_t{1} << i) - 1), now);
     return false;
   }
@@ -291,7 +293,7 @@ void ShardLadder::give_back_overspend(const LadderRequest& request, const Divisi
     if ((which >> i & 1) == 0) continue;
     const Counter& counter = request.counters[i];
     const limit::Place place{division.place(counter.digest), division.workers()};
-    overspend_.give_back(counter, request.overspend->cap, place, now);
+    overspend_->give_back(counter, request.overspend->cap, place, now);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 
@@ -56,6 +57,10 @@ struct LadderVerdict {
   bool record = false;
   std::uint64_t overspent = 0;  // bit i: counters[i] was served beyond this worker's part
   bool was_sent = false;  // decided without the store, which may have carried it out all the same
+  // Of a request that several shards decided: bit i says that counters[i] was charged by its store,
+  // or by the fallback store, whatever the rung of the whole.
+  std::uint64_t by_store = 0;
+  std::uint64_t by_fallback = 0;
 };
 
 // The clocks of one moment: the store's as well as it is known here, and the monotonic one.
@@ -83,6 +88,9 @@ class ShardLadder {
     std::size_t known_keys = 100'000;
     std::uint64_t random_seed =
         0;  // of this process: jitter, and the numbers under which it tells what it owes
+    // What was served beyond this worker's parts, where several ladders keep it together: a counter
+    // that moves from one to another must not be served its cap again. Null: this one's own.
+    std::shared_ptr<OverspendTable> overspend = nullptr;
   };
   explicit ShardLadder(const Options& options);
 
@@ -114,7 +122,7 @@ class ShardLadder {
   // An earlier process served so many units of a counter beyond its part, in the window that begins
   // then.
   void restore_overspend(const KeyDigest& digest, Instant window, std::uint64_t units) {
-    overspend_.restore(digest, window, units);
+    overspend_->restore(digest, window, units);
   }
 
   // Who shares the limits from now on.
@@ -152,7 +160,7 @@ class ShardLadder {
 
   breaker::ProbeBreaker breaker_;
   KnownTable known_;
-  OverspendTable overspend_;
+  const std::shared_ptr<OverspendTable> overspend_;
   SnapshotCell<Division> division_;
 };
 

@@ -184,7 +184,8 @@ ladder::LadderVerdict SimStore::decide_without(const ladder::LadderRequest& requ
 ladder::LadderVerdict SimStore::not_recorded(const ladder::LadderRequest& request,
                                              std::span<store::Finding> findings,
                                              const ladder::LadderVerdict& served) noexcept {
-  return shards_.front()->driver().not_recorded(request, findings, served);
+  if (shards_.size() == 1) return shards_.front()->driver().not_recorded(request, findings, served);
+  return guard::split_not_recorded(request, slots_of(request), *this, findings, served);
 }
 
 bool SimStore::answering() const noexcept {

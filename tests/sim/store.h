@@ -130,6 +130,9 @@ class SimStore final : public guard::SharedStore, public guard::SlotOwners {
   guard::ShardDriver& owner(std::uint16_t slot) noexcept override {
     return shards_[shard_of_slot(slot, shards_.size())]->driver();
   }
+  void send_soon(guard::SharedAsk& ask, guard::ShardDriver& to) noexcept override {
+    queue({&ask, &to, nullptr});
+  }
   std::vector<std::uint16_t> slots_of(const ladder::LadderRequest& request) const;
   bool ask_fallback(guard::SharedAsk& ask) noexcept;
   void queue(const Queued& queued);
