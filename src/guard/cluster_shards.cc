@@ -136,7 +136,11 @@ ClusterShards::Shard& ClusterShards::make_shard() {
               },
           .ask_another = ports_.ask_another,
           .follow = [this, &shard](SharedAsk& ask,
-                                   std::string_view error) { return follow(shard, ask, error); }});
+                                   std::string_view error) { return follow(shard, ask, error); },
+          .wait_for_server = [this, &shard](
+                                 SharedAsk& ask,
+                                 bool asking) { return wait_for_server(shard, ask, asking); },
+          .idle = [this, &shard] { turn_idle(shard); }});
   return shard;
 }
 
@@ -189,12 +193,56 @@ void ClusterShards::tell_fault(const std::string& why) {
   observer_->on_store_event({.kind = StoreEvent::Kind::fault, .why = why});
 }
 
+// What is at a server that answers is answered before another one takes its place: on a planned
+// failover nothing is lost. Asks that come meanwhile wait for that one.
 void ClusterShards::aim(Shard& shard, const HostPort& where) {
+  if (shard.turn && shard.turn->to == where) return;
+  shard.turn.reset();
   if (shard.who.address == where) return;
+  const bool answers = shard.started && shard.driver().connection().up &&
+                       shard.driver().ladder().breaker().state() == breaker::ProbeState::closed;
+  if (!answers || !shard.driver().busy() || where.host.empty()) return turn(shard, where);
+  shard.turn = {where, clock_.mono() + options_.spec.deadline};
+  arm_parking();
+}
+
+void ClusterShards::turn(Shard& shard, const HostPort& where) {
+  shard.turn.reset();
   shard.who.address = where;
   shard.observer.name(where);
   shard.wire->aim(redis::endpoint_at(options_.spec, options_.url, where));
   if (shard.started) shard.driver().elsewhere();
+  shard.aimed.reset();
+  if (where.host.empty()) return;
+  shard.aimed = clock_.mono();
+  shard.awaited_until = *shard.aimed + options_.spec.deadline;
+}
+
+// Comes from within an answer: the connection it came on is not ended under it.
+void ClusterShards::turn_idle(Shard& shard) {
+  if (!shard.turn) return;
+  asio::post(io_, [this, &shard] {
+    if (stopping_ || !shard.turn || shard.driver().busy()) return;
+    turn(shard, HostPort(shard.turn->to));
+  });
+}
+
+// Whether a server is about to be there. One whose first attempt failed is away like any other.
+bool ClusterShards::awaited(const Shard& shard) const {
+  if (shard.turn) return true;
+  return shard.aimed && clock_.mono() < shard.awaited_until && !shard.driver().connection().up;
+}
+
+bool ClusterShards::wait_for_server(Shard& shard, SharedAsk& ask, bool asking) {
+  if (!shard.turn && !shard.aimed) return false;
+  return !stopping_ && awaited(shard) && park(shard, {&ask, std::nullopt, asking});
+}
+
+bool ClusterShards::park(Shard& shard, Shard::Parked parked) {
+  if (clock_.mono() >= parked.ask->answer_by || shard.parked.size() >= kMostParked) return false;
+  shard.parked.push_back(std::move(parked));
+  arm_parking();
+  return true;
 }
 
 void ClusterShards::on_map(const redis::SlotMap& map) {
@@ -291,8 +339,9 @@ void ClusterShards::let_go(Shard& shard) {
 }
 
 void ClusterShards::connection_changed(Shard& shard) {
-  const bool up = shard.driver().connection().up;
-  if (up) {
+  const ShardDriver::Connection now = shard.driver().connection();
+  if (shard.aimed && (now.up || now.since > *shard.aimed)) shard.aimed.reset();
+  if (now.up) {
     unpark(shard, false);
   } else if (shard.started && !shard.who.address.host.empty()) {
     refresh_soon();
@@ -317,33 +366,35 @@ bool ClusterShards::follow(Shard& from, SharedAsk& ask, std::string_view error) 
   if (redirect->where.host.empty()) redirect->where.host = from.who.address.host;
   refresh_soon();
   Shard* const to = shard_at(redirect->where);
-  if (to == nullptr || to == &from) return false;
+  if (to == nullptr || (to == &from && !awaited(from))) return false;
   if (++ask.redirects > kMostRedirects || clock_.mono() >= ask.answer_by) return false;
-  if (to->driver().connection().up) {
-    send_on(*to, ask, *redirect);
+  const Shard::Parked parked{&ask, *std::move(redirect)};
+  if (to != &from && to->driver().connection().up && !to->turn) {
+    send_on(*to, parked);
     return true;
   }
   // One that was just named is connected to in a moment; one that is away is not waited for.
-  if (to->who.active || to->parked.size() >= kMostParked) return false;
-  to->parked.push_back({&ask, *std::move(redirect)});
-  arm_parking();
-  return true;
+  if (to->who.active && !awaited(*to)) return false;
+  return park(*to, parked);
 }
 
 // Whoever can be asked has the slot from now on, where it was moved there.
-void ClusterShards::send_on(Shard& to, SharedAsk& ask, const redis::Redirect& by) {
-  if (!by.asking) {
-    auto& owner = owners_[by.slot];
-    moved_.try_emplace(by.slot, Moved{clock_.mono(), owner.load(std::memory_order_relaxed)});
-    owner.store(&to.driver(), std::memory_order_release);
+void ClusterShards::send_on(Shard& to, const Shard::Parked& ask) {
+  if (ask.by && !ask.by->asking) {
+    auto& owner = owners_[ask.by->slot];
+    if (ShardDriver* const before = owner.load(std::memory_order_relaxed); before != &to.driver()) {
+      moved_.try_emplace(ask.by->slot, Moved{clock_.mono(), before});
+      owner.store(&to.driver(), std::memory_order_release);
+    }
   }
-  to.driver().send(ask, by.asking);
+  to.driver().send(*ask.ask, ask.by ? ask.by->asking : ask.asking);
 }
 
 ClusterShards::Shard* ClusterShards::shard_at(const HostPort& where) {
   Shard* found = nullptr;
   for (const auto& shard : shards_) {
-    if (shard->who.address == where) found = shard.get();
+    const HostPort& there = shard->turn ? shard->turn->to : shard->who.address;
+    if (there == where) found = shard.get();
   }
   if (found == nullptr) {
     // One that is nobody's any more, before another is made.
@@ -368,8 +419,8 @@ void ClusterShards::unpark(Shard& shard, bool all_late) {
   for (const Shard::Parked& parked : asks) {
     if (all_late || now >= parked.ask->answer_by) {
       shard.driver().decide_without(*parked.ask);
-    } else if (shard.driver().connection().up) {
-      send_on(shard, *parked.ask, parked.by);
+    } else if (shard.driver().connection().up && !shard.turn) {
+      send_on(shard, parked);
     } else {
       shard.parked.push_back(parked);
     }
@@ -383,12 +434,18 @@ void ClusterShards::arm_parking() {
       const MonoTime by = parked.ask->answer_by;
       first = first ? std::min(*first, by) : by;
     }
+    if (shard->turn && !stopping_)
+      first = first ? std::min(*first, shard->turn->by) : shard->turn->by;
   }
   if (!first) return;
   park_timer_.expires_at(std::chrono::time_point_cast<std::chrono::steady_clock::duration>(*first));
   park_timer_.async_wait([this](const boost::system::error_code& error) {
     if (error) return;
-    for (const auto& shard : shards_) unpark(*shard, stopping_);
+    for (const auto& shard : shards_) {
+      if (shard->turn && !stopping_ && clock_.mono() >= shard->turn->by)
+        turn(*shard, HostPort(shard->turn->to));
+      unpark(*shard, stopping_);
+    }
     arm_parking();
   });
 }

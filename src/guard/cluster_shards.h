@@ -68,9 +68,20 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
     MonoTime named{};  // by a redirection, last
     struct Parked {
       SharedAsk* ask;
-      store::redis::Redirect by;
+      std::optional<store::redis::Redirect> by;  // absent: it was this one's before
+      bool asking = false;
     };
     std::vector<Parked> parked;  // until it is connected
+    // Another server takes its place once what is at this one is answered, or that time is up.
+    struct Turn {
+      store::redis::HostPort to;
+      MonoTime by{};
+    };
+    std::optional<Turn> turn;
+    // It was just aimed at a server: until the first attempt at it is over, or that time is up, it
+    // is waited for.
+    std::optional<MonoTime> aimed;
+    MonoTime awaited_until{};
     std::optional<ViewWriter> writer;
 
     ShardDriver& driver() noexcept { return hosted->driver(); }
@@ -151,6 +162,11 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
   void show(std::vector<Shown> shown);
   void tell_fault(const std::string& why);
   void aim(Shard& shard, const store::redis::HostPort& where);
+  void turn(Shard& shard, const store::redis::HostPort& where);
+  void turn_idle(Shard& shard);
+  bool awaited(const Shard& shard) const;
+  bool wait_for_server(Shard& shard, SharedAsk& ask, bool asking);
+  bool park(Shard& shard, Shard::Parked parked);
   void take_over(Shard& shard, const store::redis::ClusterMaster& master);
   void let_go(Shard& shard);
 
@@ -161,7 +177,7 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
 
   bool follow(Shard& from, SharedAsk& ask, std::string_view error);
   Shard* shard_at(const store::redis::HostPort& where);
-  void send_on(Shard& to, SharedAsk& ask, const store::redis::Redirect& by);
+  void send_on(Shard& to, const Shard::Parked& ask);
   void unpark(Shard& shard, bool all_late);
   void arm_parking();
 

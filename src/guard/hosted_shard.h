@@ -28,6 +28,8 @@ class HostedShard final : private ShardDriver::Host {
     // See ShardDriver::Host.
     std::function<bool(SharedAsk&)> ask_another;
     std::function<bool(SharedAsk&, std::string_view error)> follow;
+    std::function<bool(SharedAsk&, bool asking)> wait_for_server;
+    std::function<void()> idle;
   };
 
   HostedShard(boost::asio::io_context& io, std::unique_ptr<store::redis::Wire> wire,
@@ -66,6 +68,12 @@ class HostedShard final : private ShardDriver::Host {
   }
   bool follow(SharedAsk& ask, std::string_view error) noexcept override {
     return ports_.follow && ports_.follow(ask, error);
+  }
+  bool wait_for_server(SharedAsk& ask, bool asking) noexcept override {
+    return ports_.wait_for_server && ports_.wait_for_server(ask, asking);
+  }
+  void idle() noexcept override {
+    if (ports_.idle) ports_.idle();
   }
 
   const Ports ports_;

@@ -51,6 +51,14 @@ class ShardDriver final : private store::redis::ClientEvents,
       (void)ask;
       return false;
     }
+    // The server is being replaced by one that will be there in a moment, or just was. Whether the
+    // ask waits for that: it is sent again then.
+    virtual bool wait_for_server(SharedAsk& ask, bool asking) noexcept {
+      (void)ask, (void)asking;
+      return false;
+    }
+    // No ask is at the server any more.
+    virtual void idle() noexcept {}
     // The server said that another one is to be asked. Whether the ask is that one's to decide now.
     virtual bool follow(SharedAsk& ask, std::string_view error) noexcept {
       (void)ask;
@@ -101,6 +109,8 @@ class ShardDriver final : private store::redis::ClientEvents,
     client_.call(std::move(call), within, std::move(handler));
   }
   bool ready() const noexcept { return client_.ready(); }
+  // Whether asks are at the server.
+  bool busy() const noexcept { return in_flight_.load(std::memory_order_relaxed) > 0; }
 
   // The wire was turned to another server, which took this one's place.
   void elsewhere() { client_.elsewhere(); }
@@ -275,6 +285,7 @@ class ShardDriver final : private store::redis::ClientEvents,
   std::vector<std::unique_ptr<Flight>> flights_;
   std::vector<std::uint64_t> free_flights_;
   std::vector<GiveBacks::Charge> charges_;
+  std::vector<SharedAsk*> sending_;
   Coalescer coalescer_;
   store::redis::RedisClient client_;
   GiveBacks give_backs_;

@@ -1,0 +1,139 @@
+// Another master takes the place of one that is well: nobody is decided without the store. And one
+// that is cut off from the rest of its cluster stops counting, and is left once it is replaced.
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cluster_rig.h"
+#include "guard/impl.h"
+
+namespace weir::fault {
+namespace {
+
+using testing::RedisCluster;
+using testing::RedisServer;
+
+class ClusterThatChangesHands : public GuardOnACluster {
+ protected:
+  // Nobody's time runs out on a busy machine.
+  static constexpr auto kGenerous = "10s";
+
+  static bool is_master(RedisServer& node) {
+    return node.text({"INFO", "replication"}).find("role:master") != std::string::npos;
+  }
+  static bool in_step(RedisServer& replica) {
+    return replica.text({"INFO", "replication"}).find("master_link_status:up") != std::string::npos;
+  }
+  // As an operator does it: the replica asks its master to stop for a moment.
+  static bool hand_over(RedisServer& to) {
+    return eventually([&] { return in_step(to); }) &&
+           eventually(
+               [&] {
+                 (void)to.execute({"CLUSTER", "FAILOVER"});
+                 return eventually([&] { return is_master(to); }, seconds(5));
+               },
+               seconds(60));
+  }
+  static std::string shown(Guard& guard) { return guard.impl().shared()->state_json(); }
+  static bool shows(Guard& guard, RedisServer& node) {
+    return shown(guard).find("127.0.0.1:" + std::to_string(node.port())) != std::string::npos;
+  }
+};
+
+TEST_F(ClusterThatChangesHands, AsksTheStoreAloneThroughPlannedFailovers) {
+  RedisCluster cluster({.replicas = 1, .node_timeout_ms = 5'000});
+  Guard guard = open(cluster, "", kGenerous);
+  const std::vector<std::string> users = users_on(guard, cluster, 0, 3);
+  ASSERT_EQ(users.size(), 3u);
+  std::vector<std::uint64_t> before;
+  for (const std::string& user : users) before.push_back(counted(guard, user));
+  std::deque<Load> loads;
+  for (const std::string& user : users) loads.emplace_back(guard, "count", user, 2);
+  RedisServer* const hands[] = {&cluster.replica_of(0), &cluster.node(0), &cluster.replica_of(0)};
+  for (RedisServer* const to : hands) {
+    ASSERT_TRUE(hand_over(*to));
+    ASSERT_TRUE(eventually([&] { return shows(guard, *to); })) << shown(guard);
+    const std::uint64_t then = loads[0].asked();
+    ASSERT_TRUE(eventually([&] { return loads[0].asked() >= then + 50; }));
+  }
+  for (std::size_t i = 0; i < users.size(); ++i) {
+    const Tally tally = loads[i].stop();
+    EXPECT_EQ(tally.allowed_by_store, tally.asked) << users[i] << '\n' << heard_.all();
+    EXPECT_EQ(counted(guard, users[i]), before[i] + tally.asked) << users[i];
+  }
+  EXPECT_EQ(heard_.count(StoreEvent::Kind::away), 0) << heard_.all();
+}
+
+// The map names a master to which no connection stands, before any node was asked for the slot.
+TEST_F(ClusterThatChangesHands, AsksTheStoreAloneWhereTheMapNamesANewMasterFirst) {
+  RedisCluster cluster({.spare = 1});
+  Guard guard = open(cluster, "", kGenerous);
+  const std::vector<std::string> users = users_on(guard, cluster, 0, 2);
+  ASSERT_EQ(users.size(), 2u);
+  const auto moved = slot_of(cluster, users[0]);
+  ASSERT_TRUE(moved && slot_of(cluster, users[1]) != moved);
+  cluster.move_slot(*moved, cluster.node(0), cluster.spare());
+  Tally tally;
+  ASSERT_TRUE(eventually([&] { return shows(guard, cluster.spare()); })) << shown(guard);
+  for (int i = 0; i < 50; ++i)
+    for (const std::string& user : users) (void)check(guard, "count", user, tally);
+  EXPECT_EQ(tally.allowed_by_store, tally.asked) << heard_.all();
+  EXPECT_EQ(counted(guard, users[0]), 51u);
+}
+
+// All others are stopped: the one that is left counts until it takes them for lost, and then says
+// that the cluster is down. Once it is the one that was stopped, and was replaced meanwhile, it
+// takes itself for a master still; what it counts then is lost with it.
+TEST_F(ClusterThatChangesHands, KeepsTheBoundOfAMasterThatIsCutOffAndReplaced) {
+  constexpr std::uint64_t kLimit = 20;
+  constexpr std::uint64_t kPart = 10;
+  RedisCluster cluster({.replicas = 1, .node_timeout_ms = 1'000});
+  Guard guard = open(cluster);
+  const std::string user = users_on(guard, cluster, 0, 1).at(0);
+  const auto rest = [&](void (RedisServer::*what)()) {
+    for (std::size_t i = 1; i < cluster.size(); ++i) (cluster.node(i).*what)();
+  };
+  std::uint64_t admitted = 0;
+  const auto bounded = [&] {
+    const Decision decision = guard.check("alone", {{"user", user}});
+    admitted += decision.allowed() ? 1 : 0;
+    return decision;
+  };
+  for (std::uint64_t i = 0; i < kLimit / 2; ++i) EXPECT_TRUE(bounded().allowed());
+  rest(&RedisServer::pause);
+  // Down by its own word: nothing is decided there any more.
+  EXPECT_TRUE(eventually([&] {
+    Tally tally;
+    return check(guard, "count", user, tally).verdict == Verdict::refused;
+  })) << heard_.all();
+  EXPECT_TRUE(eventually([&] { return bounded().rung != Rung::store; }));
+  for (int i = 0; i < 40; ++i) (void)bounded();
+  EXPECT_LE(admitted, kLimit + kPart);
+  rest(&RedisServer::resume);
+  EXPECT_TRUE(until_store(guard, "count", user)) << heard_.all();
+  for (int i = 0; i < 40; ++i) (void)bounded();
+  EXPECT_LE(admitted, kLimit + kPart);
+
+  ASSERT_TRUE(eventually([&] { return RedisCluster::works(cluster.node(1)); }));
+  ASSERT_TRUE(eventually([&] { return in_step(cluster.replica_of(0)); }));
+  cluster.node(0).pause();
+  ASSERT_TRUE(eventually([&] { return is_master(cluster.replica_of(0)); }, seconds(60)));
+  cluster.node(0).resume();
+  for (int i = 0; i < 40; ++i) (void)bounded();
+  EXPECT_TRUE(eventually([&] { return shows(guard, cluster.replica_of(0)); })) << shown(guard);
+  EXPECT_TRUE(until_store(guard, "count", user)) << heard_.all();
+  Tally after;
+  const std::uint64_t before = counted(guard, user);
+  for (int i = 0; i < 10; ++i) (void)check(guard, "count", user, after);
+  EXPECT_EQ(after.allowed_by_store, after.asked) << heard_.all();
+  EXPECT_EQ(counted(guard, user), before + 10);
+  for (int i = 0; i < 40; ++i) (void)bounded();
+  EXPECT_LE(admitted, 2 * kLimit + kPart) << "and at most the limit for what was lost";
+}
+
+}  // namespace
+}  // namespace weir::fault
