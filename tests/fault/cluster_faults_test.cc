@@ -365,7 +365,7 @@ TEST_F(GuardOnACluster, KeepsRulesOfOneValueTogetherWhileTheirSlotMoves) {
 // Its connections stand, and nothing comes back on them.
 TEST_F(GuardOnACluster, WaitsForAHungMasterNoLongerThanTheDeadlineAndForOthersNotAtAll) {
   RedisCluster cluster({.node_timeout_ms = 30'000});
-  Guard guard = open(cluster);
+  Guard guard = open(cluster, "", "1s");
   const std::vector<std::string> hung = users_on(guard, cluster, 0, 2);
   const std::vector<std::string> well = users_on(guard, cluster, 1, 2);
   ASSERT_EQ(hung.size() + well.size(), 4u);
@@ -403,7 +403,7 @@ TEST_F(GuardOnACluster, DegradesAWorkerThatIsCutOffFromOneMasterForItsKeysAlone)
         drill::FaultProxy::start({.target = "127.0.0.1:" + std::to_string(port)}).value());
     return ways.back()->port();
   }});
-  Guard guard = open(cluster);
+  Guard guard = open(cluster, "", "1s");
   const std::vector<std::string> away = users_on(guard, cluster, 2, 2);
   const std::vector<std::string> there = users_on(guard, cluster, 0, 2);
   ASSERT_EQ(away.size() + there.size(), 4u);

@@ -75,7 +75,7 @@ TEST_P(GuardOnAClusterThatSays, CountsOnEveryMasterAndFollowsAMovedSlot) {
     })) << cluster.node(i).execute({"CLUSTER", "SLOTS"});
   }
   Heard heard;
-  PolicyOptions options{.url = cluster.url(), .deadline = "500ms"};
+  PolicyOptions options{.url = cluster.url(), .deadline = "2s"};
   Guard guard = Guard::open(policy_on(0, options), {.observer = &heard}).value();
   Tally tally;
   std::set<std::size_t> masters;

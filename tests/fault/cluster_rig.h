@@ -15,10 +15,14 @@
 
 namespace weir::fault {
 
+// Long enough that no time runs out on a machine that is busy with something else. Where a test
+// waits for somebody who does not answer it says less.
+inline constexpr auto kUnhurried = "2s";
+
 inline Policy policy_of(const testing::RedisCluster& cluster, const std::string& more = "",
-                        const std::string& workers = "{of: 2, index: 0}") {
-  return Policy::parse("store:\n  url: " + cluster.url() + R"(
-  deadline: 200ms
+                        const std::string& workers = "{of: 2, index: 0}",
+                        const std::string& deadline = kUnhurried) {
+  return Policy::parse("store:\n  url: " + cluster.url() + "\n  deadline: " + deadline + R"(
   connect_timeout: 2s
 )" + (workers.empty() ? "" : "  workers: " + workers + "\n") +
                        R"(  breaker: {cooldown: 50ms, max_cooldown: 200ms}
@@ -34,6 +38,9 @@ routes:
       - {requests: 10, per: hour, by: [user], algorithm: fixed_window}
       - {requests: 1000, per: hour, by: [account], algorithm: fixed_window}
     protects: side_effects
+  alone:
+    limits: [{requests: 20, per: hour, by: [user], algorithm: fixed_window}]
+    protects: capacity
   share:
     limits:
       - {requests: 20, per: hour, by: [user], algorithm: fixed_window}
@@ -54,8 +61,11 @@ routes:
 
 class GuardOnACluster : public ::testing::Test {
  protected:
-  Guard open(testing::RedisCluster& cluster, const std::string& more = "") {
-    return Guard::open(policy_of(cluster, more), {.observer = &heard_}).value();
+  Guard open(testing::RedisCluster& cluster, const std::string& more = "",
+             const std::string& deadline = kUnhurried) {
+    return Guard::open(policy_of(cluster, more, "{of: 2, index: 0}", deadline),
+                       {.observer = &heard_})
+        .value();
   }
   static Decision ask(Guard& guard, const std::string& route, const std::string& user,
                       const std::string& account, std::uint64_t cost = 1) {

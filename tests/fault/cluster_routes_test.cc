@@ -78,7 +78,7 @@ TEST_F(GuardOnACluster, IsNeverSentOnOnceItKnowsTheMap) {
 TEST_F(GuardOnACluster, CountsExactlyByEveryAlgorithm) {
   RedisCluster cluster;
   const auto open_one = [&] {
-    return Guard::open(Policy::parse("store: {url: '" + cluster.url() + R"(', deadline: 500ms}
+    return Guard::open(Policy::parse("store: {url: '" + cluster.url() + R"(', deadline: 2s}
 inputs: [user, account]
 routes:
   gcra: {limits: [{requests: 3, per: day, by: [user], algorithm: gcra}], protects: security}
@@ -120,7 +120,7 @@ routes:
 TEST_F(GuardOnACluster, SharesLeasesAndBreakers) {
   RedisCluster cluster;
   const auto open_one = [&] {
-    return Guard::open(Policy::parse("store: {url: '" + cluster.url() + R"(', deadline: 500ms}
+    return Guard::open(Policy::parse("store: {url: '" + cluster.url() + R"(', deadline: 2s}
 inputs: [account]
 concurrency:
   reports: {limit: 5, lease: 20s, max_hold: 60s, by: account, shared: true}
@@ -205,12 +205,9 @@ TEST_F(GuardOnACluster, ShowsTheWorkersOfEveryMaster) {
 
 class GuardOnAClusterWithAFallback : public GuardOnACluster {
  protected:
-  Guard open_both(const RedisCluster& cluster) {
-    return open_on(cluster,
-                   "  fallback: redis://127.0.0.1:" + std::to_string(second_.port()) + "\n");
-  }
-  Guard open_on(const RedisCluster& cluster, const std::string& more) {
-    return Guard::open(policy_of(cluster, more), {.observer = &heard_}).value();
+  Guard open_both(RedisCluster& cluster, const std::string& deadline = kUnhurried) {
+    return open(cluster, "  fallback: redis://127.0.0.1:" + std::to_string(second_.port()) + "\n",
+                deadline);
   }
   static bool until_rung(Guard& guard, Rung rung, const std::string& user) {
     return eventually([&] {
@@ -287,7 +284,7 @@ TEST_F(GuardOnAClusterWithAFallback, DividesARequestOverItAndALivingMaster) {
 // Callers by the hundred, with the store lost and found under them: each is answered once.
 TEST_F(GuardOnAClusterWithAFallback, AnswersEverybodyWhileMastersComeAndGo) {
   RedisCluster cluster;
-  Guard guard = open_both(cluster);
+  Guard guard = open_both(cluster, "500ms");
   std::atomic<int> answered{0};
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;

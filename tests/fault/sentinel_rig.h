@@ -55,7 +55,7 @@ class GuardUnderSentinels : public ::testing::Test {
     return "redis+sentinel://" + hosts + "/" + name;
   }
   PolicyOptions options(const std::string& name = "main") const {
-    return {.url = url(name), .deadline = "200ms"};
+    return {.url = url(name), .deadline = "1s"};
   }
   Guard open() { return Guard::open(policy_on(0, options()), {.observer = &heard_}).value(); }
   // The role that the server at that port has by its own word.

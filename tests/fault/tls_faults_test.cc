@@ -53,7 +53,7 @@ class GuardOverTls : public ::testing::Test {
   }
   PolicyOptions on(const std::string& url, const std::string& ca = "ca.pem") const {
     return {.url = url,
-            .deadline = "500ms",
+            .deadline = "2s",
             .store = "  tls: {ca: " + path(ca) + ", cert: " + path("client.pem") +
                      ", key: " + path("client.key") + "}\n"};
   }
