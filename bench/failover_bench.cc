@@ -219,7 +219,7 @@ Spread spread(const std::vector<Kill>& kills, double Kill::*of) {
 
 int main(int argc, char** argv) {
   bool json = false;
-  int kills = 10;
+  int kills = 3;  // a minute in all
   for (int i = 1; i < argc; ++i) {
     json |= std::strcmp(argv[i], "--json") == 0;
     if (std::strcmp(argv[i], "--quick") == 0) kills = 2;
