@@ -89,7 +89,7 @@ TEST_F(ClusterThatChangesHands, AsksTheStoreAloneWhereTheMapNamesANewMasterFirst
 // that the cluster is down. Once it is the one that was stopped, and was replaced meanwhile, it
 // takes itself for a master still; what it counts then is lost with it.
 TEST_F(ClusterThatChangesHands, KeepsTheBoundOfAMasterThatIsCutOffAndReplaced) {
-  constexpr std::uint64_t kLimit = 20;
+  constexpr std::uint64_t kRoom = 20;
   constexpr std::uint64_t kPart = 10;
   RedisCluster cluster({.replicas = 1, .node_timeout_ms = 1'000});
   Guard guard = open(cluster);
@@ -103,7 +103,7 @@ TEST_F(ClusterThatChangesHands, KeepsTheBoundOfAMasterThatIsCutOffAndReplaced) {
     admitted += decision.allowed() ? 1 : 0;
     return decision;
   };
-  for (std::uint64_t i = 0; i < kLimit / 2; ++i) EXPECT_TRUE(bounded().allowed());
+  for (std::uint64_t i = 0; i < kRoom / 2; ++i) EXPECT_TRUE(bounded().allowed());
   rest(&RedisServer::pause);
   // Down by its own word: nothing is decided there any more.
   EXPECT_TRUE(eventually([&] {
@@ -112,11 +112,11 @@ TEST_F(ClusterThatChangesHands, KeepsTheBoundOfAMasterThatIsCutOffAndReplaced) {
   })) << heard_.all();
   EXPECT_TRUE(eventually([&] { return bounded().rung != Rung::store; }));
   for (int i = 0; i < 40; ++i) (void)bounded();
-  EXPECT_LE(admitted, kLimit + kPart);
+  EXPECT_LE(admitted, kRoom + kPart);
   rest(&RedisServer::resume);
   EXPECT_TRUE(until_store(guard, "count", user)) << heard_.all();
   for (int i = 0; i < 40; ++i) (void)bounded();
-  EXPECT_LE(admitted, kLimit + kPart);
+  EXPECT_LE(admitted, kRoom + kPart);
 
   ASSERT_TRUE(eventually([&] { return RedisCluster::works(cluster.node(1)); }));
   ASSERT_TRUE(eventually([&] { return in_step(cluster.replica_of(0)); }));
@@ -132,7 +132,7 @@ TEST_F(ClusterThatChangesHands, KeepsTheBoundOfAMasterThatIsCutOffAndReplaced) {
   EXPECT_EQ(after.allowed_by_store, after.asked) << heard_.all();
   EXPECT_EQ(counted(guard, user), before + 10);
   for (int i = 0; i < 40; ++i) (void)bounded();
-  EXPECT_LE(admitted, 2 * kLimit + kPart) << "and at most the limit for what was lost";
+  EXPECT_LE(admitted, 2 * kRoom + kPart) << "and at most the limit for what was lost";
 }
 
 }  // namespace
