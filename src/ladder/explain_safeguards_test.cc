@@ -54,12 +54,13 @@ concurrency:
 }
 
 TEST(ExplainSafeguards, SaysWhatAFleetShares) {
-  const auto policy = loaded(R"(
+  const std::string shared = R"(
 breakers:
   payments: {shared: true}
 concurrency:
   reports: {limit: 10, shared: true, expect: {per_second: 200, p99: 40ms}}
-)");
+)";
+  const auto policy = loaded("store: redis://127.0.0.1" + shared);
   ASSERT_TRUE(policy.model);
   const std::string text = explain_text(*explain(*policy.model, {.workers = 3}));
   EXPECT_NE(text.find("Shared by the fleet: of the workers that saw enough calls, 30 %"),
@@ -69,6 +70,14 @@ concurrency:
       << text;
   EXPECT_NE(text.find("its part of the limit, 3 or 4 of 10"), std::string::npos) << text;
   EXPECT_NE(text.find("The limit of 10 holds that."), std::string::npos) << text;
+  // In a memory each there is nothing that could be shared.
+  const auto apart = loaded(shared);
+  ASSERT_TRUE(apart.model);
+  const std::string each = explain_text(*explain(*apart.model, {.workers = 3}));
+  EXPECT_EQ(each.find("fleet"), each.find("fleet shares one (store")) << each;
+  EXPECT_NE(each.find("At most 10 under way at once, in each worker: 30 over 3 workers."),
+            std::string::npos)
+      << each;
 }
 
 TEST(ExplainSafeguards, AreFoundByNameAndSpokenOfInJson) {
