@@ -209,7 +209,7 @@ TEST(Reload, SettingsOfTheStoreThatItCannotChangeAreRefusedAndExplainKeepsWhatIs
   const auto explain = [&] { return weir.admin("GET", "/explain").body; };
   ASSERT_THAT(explain(), HasSubstr("a request waits 20ms"));
   for (const auto& [fields, named] :
-       {std::pair{"deadline: 9s", "weir.yaml:1:48: store.deadline: a reload cannot change it"},
+       {std::pair{"deadline: 9s", "weir.yaml:1:47: store.deadline: a reload cannot change it"},
         std::pair{"breaker: {failures: 900}", "store.breaker.failures: a reload"},
         std::pair{"workers: {of: 3}", "store.workers.of: a reload"},
         std::pair{"startup: require", "store.startup: a reload"}}) {
