@@ -444,7 +444,9 @@ std::vector<Choice> choices() {
     protects.emplace_back(to_string(each));
   }
   std::vector<std::string> scenarios;
-  for (const drill::Scenario& each : drill::shipped_scenarios()) scenarios.push_back(each.name);
+  for (const drill::Scenario& each : drill::shipped_scenarios()) {
+    if (!each.needs_own_server()) scenarios.push_back(each.name);  // a proxy has none
+  }
   return {{"serve", "--protects", std::move(protects)},
           {"serve", "--tls", {"http", "grpc", "admin"}},
           {"bench", "--distribution", {"uniform", "zipf", "hot"}},

@@ -94,7 +94,7 @@ TEST_F(BenchRls, AClosedLoopCountsEveryAnswer) {
   ASSERT_NE(address, "");
   // Ten keys of twenty, and everything beyond is told so: once all are used up, however long that
   // takes here.
-  nlohmann::json json;
+  nlohmann::json json = nlohmann::json::object();
   int ok = 0;
   for (int run_of = 0; run_of < 40 && json.value("over_limit", 0) < 100; ++run_of) {
     const Outcome found =
