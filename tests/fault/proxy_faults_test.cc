@@ -83,7 +83,8 @@ TEST_P(GuardOnABadNetwork, IsAnsweredByPolicyChargesNothingTwiceAndComesBack) {
   }
   // Ten over two workers; nine of them were left when the store went.
   EXPECT_EQ(bounded.allowed(), 5u);
-  EXPECT_EQ(heard_.count(StoreEvent::Kind::away), 1) << heard_.all();
+  EXPECT_TRUE(eventually([&] { return heard_.count(StoreEvent::Kind::away) == 1; }))
+      << heard_.all();
   EXPECT_EQ(metric(guard, "weir_breaker_transitions_total{shard=\"0\",to=\"open\"}"), 1);
   EXPECT_GE(store_errors(guard, "unreachable"), 5);
 
