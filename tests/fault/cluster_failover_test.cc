@@ -53,7 +53,7 @@ TEST_F(ClusterThatChangesHands, AsksTheStoreAloneThroughPlannedFailovers) {
   for (const std::string& user : users) before.push_back(counted(guard, user));
   std::deque<Load> loads;
   for (const std::string& user : users) loads.emplace_back(guard, "count", user, 2);
-  RedisServer* const hands[] = {&cluster.replica_of(0), &cluster.node(0), &cluster.replica_of(0)};
+  RedisServer* const hands[] = {&cluster.replica_of(0), &cluster.node(0)};  // and back
   for (RedisServer* const to : hands) {
     ASSERT_TRUE(hand_over(*to));
     ASSERT_TRUE(eventually([&] { return shows(guard, *to); })) << shown(guard);
