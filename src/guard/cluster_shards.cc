@@ -197,8 +197,11 @@ void ClusterShards::tell_fault(const std::string& why) {
 // failover nothing is lost. Asks that come meanwhile wait for that one.
 void ClusterShards::aim(Shard& shard, const HostPort& where) {
   if (shard.turn && shard.turn->to == where) return;
-  shard.turn.reset();
-  if (shard.who.address == where) return;
+  const bool turning = std::exchange(shard.turn, std::nullopt).has_value();
+  if (shard.who.address == where) {
+    if (turning) unpark(shard, false);  // it stays after all
+    return;
+  }
   const bool answers = shard.started && shard.driver().connection().up &&
                        shard.driver().ladder().breaker().state() == breaker::ProbeState::closed;
   if (!answers || !shard.driver().busy() || where.host.empty()) return turn(shard, where);

@@ -16,9 +16,11 @@ class RedisCluster {
  public:
   struct Options {
     std::size_t masters = 3;
-    std::size_t replicas = 0;     // of each master
-    std::size_t spare = 0;        // masters without slots
-    int node_timeout_ms = 1'000;  // until a node that is silent counts as failed
+    std::size_t replicas = 0;  // of each master
+    std::size_t spare = 0;     // masters without slots
+    // Until a node that is silent counts as failed: on a busy machine one is silent for a while,
+    // and whoever takes most others for failed says that the cluster is down.
+    int node_timeout_ms = 5'000;
     // Where clients are told that the node of a port listens; absent: there.
     std::function<std::uint16_t(std::uint16_t port)> announced = {};
     // Not empty: nodes speak TLS among each other and to clients, with these --tls-… arguments. The

@@ -165,7 +165,7 @@ TEST_F(GuardOnACluster, DividesARequestOverADeadAndALivingMaster) {
 }
 
 TEST_F(GuardOnACluster, FollowsAReplicaThatTookOver) {
-  RedisCluster cluster({.replicas = 1, .node_timeout_ms = 500});
+  RedisCluster cluster({.replicas = 1, .node_timeout_ms = 2'000});
   Guard guard = open(cluster);
   const std::vector<std::string> users = users_on(guard, cluster, 0, 2);
   ASSERT_EQ(users.size(), 2u);

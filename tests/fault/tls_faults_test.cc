@@ -110,7 +110,7 @@ TEST_F(GuardOverTls, CountsOnEveryMasterOfAClusterAndFollowsAMovedSlot) {
 }
 
 TEST_F(GuardOverTls, FollowsAReplicaOfAClusterThatTookOver) {
-  RedisCluster cluster({.replicas = 1, .tls = files()});
+  RedisCluster cluster({.replicas = 1, .node_timeout_ms = 2'000, .tls = files()});
   Guard guard = open(on(cluster.url()));
   std::vector<std::string> users;
   for (int i = 0; users.size() < 3; ++i) {
