@@ -1,6 +1,7 @@
 #include "cli/check.h"
 
 #include <algorithm>
+#include <mutex>
 #include <optional>
 #include <set>
 
@@ -99,14 +100,44 @@ ExitCode code_of(const Decision& decision) {
   }
 }
 
-ExitCode decide(Environment& environment, const CheckCommand& command, Guard& guard,
-                const Ask& ask) {
+// Hears why the store could not be asked. Comes from the store's thread as well.
+class StoreEar final : public Observer {
+ public:
+  void on_store_event(const StoreEvent& event) override {
+    if (event.kind != StoreEvent::Kind::away_at_start && event.kind != StoreEvent::Kind::away) {
+      return;
+    }
+    std::lock_guard lock(mutex_);
+    why_ = event.why;
+  }
+  // A store that was there at the start said nothing that could be heard.
+  std::string why() const {
+    std::lock_guard lock(mutex_);
+    return why_.empty() ? "was there at the start, and gave no answer within its deadline; see "
+                          "weir lint --connect"
+                        : why_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::string why_;
+};
+
+// Whether the route's policy decided, because the store could not be asked.
+bool decided_without_store(const Decision& decision) {
+  return decision.rung == Rung::share || decision.reason == Reason::store_unavailable ||
+         decision.reason == Reason::over_share || decision.reason == Reason::over_ceiling;
+}
+
+ExitCode decide(Environment& environment, const CheckCommand& command, Guard& guard, const Ask& ask,
+                bool& without_store) {
   ExitCode code = ExitCode::as_asked;
   for (std::uint64_t i = 0; i < ask.times; ++i) {
     const Decision decision = guard.check(command.route, ask.values, {.cost = ask.cost});
     environment.out << (command.json ? decision.json()
                                      : decision_text(decision, environment.colours))
                     << '\n';
+    without_store = without_store || decided_without_store(decision);
     code = worse(code, code_of(decision));
   }
   return code;
@@ -126,20 +157,17 @@ ExitCode check(Environment& environment, const CheckCommand& command) {
   if (const auto fault = read_ask(command, policy->model(), ask)) {
     return fail(environment, ExitCode::usage, *fault);
   }
-  Result<Guard> guard = Guard::open(*policy, {.role = FleetRole::guest});
+  StoreEar ear;
+  Result<Guard> guard = Guard::open(*policy, {.observer = &ear, .role = FleetRole::guest});
   if (!guard) {
     const bool wrong = guard.error().code == ErrorCode::invalid_argument;
     return fail(environment, wrong ? ExitCode::usage : ExitCode::undecided, guard.error().message);
   }
-  code = decide(environment, command, *guard, ask);
-  const guard::SharedStore* shared = guard->impl().shared();
-  if (code != ExitCode::undecided || shared == nullptr ||
-      (shared->answering() && shared->connected())) {
-    return code;
-  }
-  return fail(environment, code,
-              "the store " + policy::redacted(policy->model().store.url) +
-                  " does not answer; weir lint --connect says why");
+  bool without_store = false;
+  const ExitCode decided = decide(environment, command, *guard, ask, without_store);
+  if (!without_store) return decided;
+  return fail(environment, decided,
+              "store " + policy::redacted(policy->model().store.url) + ": " + ear.why());
 }
 
 }  // namespace weir::cli

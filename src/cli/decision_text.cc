@@ -40,7 +40,7 @@ std::string_view why(Reason reason) {
     case Reason::no_limit:
       return "no limit applies";
     case Reason::store_unavailable:
-      return "the store did not answer";
+      return "the store could not be asked";
     case Reason::over_share:
       return "over this process's part";
     case Reason::over_ceiling:

@@ -29,7 +29,7 @@ TEST(DecisionText, SaysThatARemainderIsNotKnown) {
   Decision d = decision(Verdict::allowed, Rung::policy, Reason::store_unavailable);
   d.add({.rule = "5 per minute", .limit = 5, .period = 60s});
   EXPECT_EQ(decision_text(d, false),
-            "allowed  api  the store did not answer; decided by policy: "
+            "allowed  api  the store could not be asked; decided by policy: "
             "not known how much is left (5 per minute)");
 }
 

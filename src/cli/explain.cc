@@ -57,6 +57,7 @@ std::string errors_json() {
     text(",\"follows\":", to_string(row.action));
     out += row.votes ? ",\"votes\":true" : ",\"votes\":false";
     text(",\"meaning\":", row.meaning);
+    if (!row.remedy.empty()) text(",\"remedy\":", row.remedy);
     out += "}\n";
   }
   return out;

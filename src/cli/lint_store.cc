@@ -120,15 +120,13 @@ StoreVerdict lint_store(Environment& environment, const std::string& path,
     }
   }
   if (found->error == nullptr || printer.verdict.faults != 0) return printer.verdict;
-  std::string why = shown + ": " + std::string(found->error->meaning);
-  if (!found->error_text.empty()) why += " (" + found->error_text + ")";
+  const std::string why = shown + ": " + redis::told(*found->error, found->error_text);
   // What somebody has to change is a fault; what may be over in a moment was not found out.
   if (found->error->error_class == redis::ErrorClass::misconfigured) {
     printer.say(false, why);
   } else {
     printer.verdict.undecided = true;
-    (void)fail(environment, ExitCode::undecided,
-               "store " + why + "; is it up, and can this host reach it?");
+    (void)fail(environment, ExitCode::undecided, "store " + why);
   }
   return printer.verdict;
 }

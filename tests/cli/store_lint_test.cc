@@ -116,7 +116,7 @@ TEST_F(StoreLint, CannotSayWhereTheStoreIsAway) {
   on("redis://127.0.0.1:" + std::to_string(testing::free_port()));
   const Outcome outcome = lint();
   EXPECT_EQ(outcome.exit_code, 3);
-  EXPECT_THAT(outcome.err, HasSubstr("nothing listens there; is it up"));
+  EXPECT_THAT(outcome.err, HasSubstr("nothing listens there; is it up, and is the port right?"));
   EXPECT_THAT(outcome.out,
               HasSubstr("weir.yaml: no faults in the file; its store was not asked\n"));
   RedisServer server;

@@ -67,6 +67,7 @@ struct ErrorRow {
   ErrorAction action;
   bool votes;  // counts as a failure of the store in its breaker
   std::string_view meaning;
+  std::string_view remedy;  // what to do about it; empty: nothing
 };
 
 // The whole table, in the order in which `weir explain --errors` prints it.
@@ -78,6 +79,16 @@ std::span<const ErrorRow> error_table();
 // Guarantees:  the row lives as long as the process.
 const ErrorRow& classify_reply(std::string_view text);
 const ErrorRow& row_of(LocalFault fault);
+
+// What went wrong as one line for people: what it means, what the store said, what to do. The text
+// is used as it is where it says what to do itself.
+//
+// Guarantees:  holds nothing that this side sent: see without_arguments().
+std::string told(const ErrorRow& row, std::string_view text);
+
+// What a server said, without what it repeats of a command: one whose AUTH was renamed answers with
+// the password it was sent.
+std::string_view without_arguments(std::string_view text);
 
 // The table for people, one row a line, with a heading.
 std::string error_table_text();

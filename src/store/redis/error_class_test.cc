@@ -97,5 +97,88 @@ TEST(ErrorClass, PrintsEveryRowOnce) {
             error_table().size() + 1);
 }
 
+// What people read, in a log, of `weir check` and of `weir lint --connect`: what it means, what the
+// store said, and what to do. Word for word.
+TEST(ErrorClass, SaysWhatItMeansWhatTheStoreSaidAndWhatToDo) {
+  struct Case {
+    std::string said;  // by the store; empty: `fault` is ours
+    LocalFault fault;
+    std::string told;
+  };
+  const auto by_store = [](std::string said, std::string told) {
+    return Case{std::move(said), LocalFault::closing, std::move(told)};
+  };
+  const auto ours = [](LocalFault fault, std::string told) {
+    return Case{"", fault, std::move(told)};
+  };
+  const Case cases[] = {
+      by_store("NOAUTH Authentication required.",
+               "a password is needed: NOAUTH Authentication required.; give `username` and "
+               "`password_file`"),
+      by_store("WRONGPASS invalid username-password pair or user is disabled.",
+               "user or password is wrong: WRONGPASS invalid username-password pair or user is "
+               "disabled.; compare the user and the password (`password_file`, or the URL) with "
+               "its ACL"),
+      by_store("NOPERM this user has no permissions to run the 'pexpire' command",
+               "the user may not run a command or touch our keys: NOPERM this user has no "
+               "permissions to run the 'pexpire' command; permit what it names"),
+      by_store("OOM command not allowed when used memory > 'maxmemory'.",
+               "maxmemory reached and nothing may be evicted: OOM command not allowed when used "
+               "memory > 'maxmemory'.; raise maxmemory or make room there"),
+      by_store("NOREPLICAS Not enough good replicas to write.",
+               "too few replicas for min-replicas-to-write: NOREPLICAS Not enough good replicas to "
+               "write.; bring its replicas back, or lower min-replicas-to-write"),
+      by_store("MISCONF Redis is configured to save RDB snapshots, but it is unable to.",
+               "refuses writes because it cannot persist: MISCONF Redis is configured to save RDB "
+               "snapshots, but it is unable to.; see in its log why it cannot save, or make room "
+               "on its disk"),
+      by_store("LOADING Redis is loading the dataset in memory",
+               "reading its data set after a start: LOADING Redis is loading the dataset in "
+               "memory; wait until it has read its data"),
+      by_store("ERR max number of clients reached",
+               "no connection left for us: ERR max number of clients reached; raise maxclients, or "
+               "find who holds them"),
+      by_store("ERR DB index is out of range",
+               "no such database: ERR DB index is out of range; name a database that it has; a "
+               "cluster has only 0"),
+      by_store("MOVED 3999 127.0.0.1:6381",
+               "another node owns the slot: MOVED 3999 127.0.0.1:6381"),
+      by_store("ERR unknown command 'AUTH', with args beginning with: 'ada' 'hunter2' ",
+               "renamed, disabled, or not Redis: ERR unknown command 'AUTH'; give the command its "
+               "name back; Redis from version 5 on is needed"),
+      by_store("ERR nobody has seen this",
+               "any other error reply: ERR nobody has seen this; see "
+               "its log"),
+      ours(LocalFault::refused, "nothing listens there; is it up, and is the port right?"),
+      ours(LocalFault::dns, "no such name now; is the name right, and does this host resolve it?"),
+      ours(LocalFault::tls,
+           "no trusted session; compare `tls` with the certificate there; a port "
+           "without TLS wants redis://"),
+      ours(LocalFault::connect_timeout,
+           "no connection within connect_timeout; is it up, and can this host reach it?"),
+      ours(LocalFault::handshake_timeout,
+           "connected, and then silent; is it up, and is it Redis or Valkey?"),
+      ours(LocalFault::deadline,
+           "our own deadline passed without a reply; is it slow, or "
+           "`deadline` too short for the way there?"),
+      ours(LocalFault::replica, "never decided from a replica; name the primary, or its sentinels"),
+      ours(LocalFault::no_cluster,
+           "a single server behind a cluster URL; name a server alone as redis://"),
+  };
+  for (const Case& c : cases) {
+    const ErrorRow& row = c.said.empty() ? row_of(c.fault) : classify_reply(c.said);
+    EXPECT_EQ(told(row, c.said), c.told);
+  }
+}
+
+// What somebody has to change says what.
+TEST(ErrorClass, HasARemedyForWhateverIsMisconfigured) {
+  for (const ErrorRow& row : error_table()) {
+    if (row.error_class == ErrorClass::misconfigured) {
+      EXPECT_FALSE(row.remedy.empty()) << row.pattern;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace weir::store::redis

@@ -42,7 +42,7 @@ void RedisSession::fail(const ErrorRow& row, std::string_view text) {
   if (state_ == State::failed) return;
   state_ = State::failed;
   failure_ = &row;
-  failure_text_ = text;
+  failure_text_ = without_arguments(text);
 }
 
 // ---- Bytes

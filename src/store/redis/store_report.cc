@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "store/redis/byte_codec.h"
+#include "store/redis/error_class.h"
 
 namespace weir::store::redis {
 namespace {
@@ -47,6 +48,16 @@ bool too_old(std::string_view version) {
   int major = 0;
   std::from_chars(version.data() + at, version.data() + version.size(), major);
   return major < 5;
+}
+
+// What the self-test came upon, and what to do: by its kind, where the server named one.
+std::string fault_text(std::string_view fault) {
+  const ErrorRow& row = classify_reply(fault);
+  std::string out = "a command that every limit needs fails: ";
+  out += without_arguments(fault);
+  out += "; ";
+  out += row.pattern.empty() ? "use another server" : row.remedy;
+  return out;
 }
 
 std::string milliseconds(Nanos length) {
@@ -120,8 +131,7 @@ void judge(StoreReport& report) {
   if (report.loading) say(Severity::fatal, "it is still reading its data set");
   // A replica writes nothing for anybody: that is no matter of permissions.
   if (!report.permission_fault.empty() && !report.replica) {
-    say(Severity::fatal, "a command that every limit needs fails: " + report.permission_fault +
-                             "; give the user the permission, or use another server");
+    say(Severity::fatal, fault_text(report.permission_fault));
   }
   if (too_old(report.version)) {
     say(Severity::fatal, "version " + report.version + " is too old; at least " +

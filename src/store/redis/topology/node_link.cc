@@ -162,11 +162,11 @@ void NodeLink::on_closed(LocalFault why, std::string_view text) {
   lose(row_of(why), std::string(text), clock_.mono());
 }
 
-void NodeLink::lose(const ErrorRow& why, std::string text, MonoTime now) {
+void NodeLink::lose(const ErrorRow& why, const std::string& text, MonoTime now) {
   if (phase_ == Phase::stopped || phase_ == Phase::waiting) return;
   phase_ = Phase::waiting;
   last_error_ = &why;
-  last_error_text_ = std::move(text);
+  last_error_text_ = without_arguments(text);
   wire_.close();
   Nanos delay = options_.backoff;
   for (std::uint64_t i = 0; i < failures_ && delay < options_.max_backoff; ++i) delay *= 2;

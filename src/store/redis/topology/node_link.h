@@ -89,7 +89,7 @@ class NodeLink final : private Wire::Events {
   void take(const Reply& reply, MonoTime now);
   bool wants_password(const Reply& reply) const;
   void log_in(MonoTime now);
-  void lose(const ErrorRow& why, std::string text, MonoTime now);
+  void lose(const ErrorRow& why, const std::string& text, MonoTime now);
   void wait_until(MonoTime when);
   Nanos cut(Nanos length, std::uint64_t part);
 
