@@ -9,8 +9,6 @@
 #include "cli/decision_text.h"
 #include "cli/number.h"
 #include "cli/open_policy.h"
-#include "guard/impl.h"
-#include "guard/shared_store.h"
 #include "policy/address.h"
 #include "policy/names.h"
 #include "policy/store_url.h"

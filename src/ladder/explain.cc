@@ -466,6 +466,7 @@ Result<Explanation> explain(const Model& model, const ExplainOptions& options) {
                   .workers = std::max(options.workers, 1u),
                   .regions = regions_of(model)};
   out.deadline = policy::to_text(model.store.deadline);
+  if (!out.embedded) out.clock = model.store.client_clock ? "client" : "store";
   ExplainOptions checked = options;
   checked.workers = out.workers;
   out.store_facts = store_facts(model, checked);

@@ -101,6 +101,7 @@ struct Explanation {
   bool embedded = false;
   std::uint32_t workers = 1;  // of each region
   std::uint32_t regions = 1;
+  std::string clock;                       // whose decides, "store" or "client"; empty: embedded
   std::string deadline;                    // what a request waits for the store
   std::vector<std::string> store_facts;    // sentences about the store
   std::vector<std::string> request_facts;  // what becomes of requests without a route

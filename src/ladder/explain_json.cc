@@ -59,6 +59,7 @@ Json route_json(const Explanation& explanation, const ExplainedRoute& route) {
               {"policy", to_string(route.policy)},
               {"because", route.policy_reason}};
   if (explanation.embedded && explanation.workers > 1) out["counted_in_each_worker"] = true;
+  if (!explanation.clock.empty()) out["clock"] = explanation.clock;
   if (explanation.regions > 1) out["regions"] = explanation.regions;
   if (route.heading != route.name) out["heading"] = route.heading;
   if (!route.decided) out["policy"] = nullptr;

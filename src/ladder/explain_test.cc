@@ -115,6 +115,12 @@ TEST(Explain, SaysWhoseTimeCounts) {
   EXPECT_NE(one_line(explained(limits, {}, "{url: 'redis://127.0.0.1', clock: client}"))
                 .find("Workers count by their own clocks, each within 400 ms of the store's"),
             std::string::npos);
+  const auto in_json = [&](const std::string& store, const std::string& words) {
+    return explain_json(explained(limits, {}, store)).find(words) != std::string::npos;
+  };
+  EXPECT_TRUE(in_json("{url: 'redis://127.0.0.1'}", "\"clock\":\"store\""));
+  EXPECT_TRUE(in_json("{url: 'redis://127.0.0.1', clock: client}", "\"clock\":\"client\""));
+  EXPECT_FALSE(in_json("{url: 'memory:'}", "\"clock\"")) << "there is only one";
 }
 
 // Two servers with clocks 780 ms apart admitted 10 and 275 of what is said to be 5 and 200.
