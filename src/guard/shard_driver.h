@@ -128,7 +128,8 @@ class ShardDriver final : private store::redis::ClientEvents,
   // See FleetSeat. The first two before start().
   void start_from(const ladder::MembershipView& view) { seat_.start_from(view); }
   void view_written(std::uint64_t epoch, const std::string& fault) { seat_.written(epoch, fault); }
-  void started_without() { seat_.started_without(); }
+  // The caller has told that the store was away at the start.
+  void started_without();
   bool leave(std::function<void()> done) {
     return seat_.leave(ladder_.known().owed_units(moment().store) > 0, std::move(done));
   }
@@ -243,7 +244,10 @@ class ShardDriver final : private store::redis::ClientEvents,
 
   void note_origin(const store::redis::StoreReport& report);
   void changed(breaker::ProbeBreaker::Change change, const store::redis::ErrorRow* why);
-  void went_away(MonoTime now);
+  void say_opened(const store::redis::ErrorRow* why);
+  void away_if_quiet();
+  void back_if_quiet();
+  void say_back();
   void probe();
   void look_at_epoch();
   void arm();
@@ -274,12 +278,19 @@ class ShardDriver final : private store::redis::ClientEvents,
   };
   std::optional<Seen> seen_;
   std::optional<MonoTime> armed_;  // what the host was asked for
+  // An outage that is told of, or is about to be.
   struct Away {
     bool now = false;
+    bool said = false;  // before the breaker opened
     MonoTime since{};
     std::uint64_t without = 0;  // decisions made without the store before
   };
   Away away_;
+  struct Unconnected {
+    MonoTime since{};
+    std::uint64_t without = 0;
+  };
+  std::optional<Unconnected> unconnected_;  // since the last connection that was fit, or the start
   bool said_skew_ = false;
   Nanos load_off_{0};  // the clock that decides, less this machine's
   std::vector<std::unique_ptr<Flight>> flights_;

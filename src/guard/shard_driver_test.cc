@@ -50,16 +50,20 @@ class Rule {
 // A driver of one worker of two, on a simulated server.
 class Rig : private ShardDriver::Host {
  public:
-  explicit Rig(FailurePolicy policy, const Rule& rule, std::uint64_t seed = 1)
+  enum class Start : std::uint8_t { guest, worker, without_store };
+  explicit Rig(FailurePolicy policy, const Rule& rule, std::uint64_t seed = 1,
+               Start start = Start::guest)
       : redis(loop, 1),
         policy_(policy),
         rule_(rule),
         wire_(loop, redis, link),
-        driver(ShardDriver::Options::of(spec(), seed),
-               store::redis::KeySpace::make("weir", "").value(), wire_, loop, &heard, *this) {
+        driver(options(seed, start), store::redis::KeySpace::make("weir", "").value(), wire_, loop,
+               &heard, *this) {
     driver.divide(ladder::Division::fixed(2, 0));
+    if (start == Start::without_store) redis.stop();
     driver.start();
     loop.run_for(100ms);
+    if (start == Start::without_store) driver.started_without();
   }
   ~Rig() override { driver.stop(); }
 
@@ -155,6 +159,12 @@ class Rig : private ShardDriver::Host {
   Heard heard;
 
  private:
+  static ShardDriver::Options options(std::uint64_t seed, Start start) {
+    ShardDriver::Options options = ShardDriver::Options::of(spec(), seed);
+    options.seat.role = start == Start::worker ? FleetRole::worker : FleetRole::guest;
+    options.seat.name = "w";
+    return options;
+  }
   static policy::StoreSpec spec() {
     policy::StoreSpec spec;
     spec.deadline = kDeadline;
@@ -553,6 +563,74 @@ TEST(ShardDriver, SaysAtTheReturnHowLongTheStoreWasAwayAndWhatWasDecidedWithoutI
   EXPECT_EQ(back[0].decided_without, rig.driver.counters().without() - before);
   EXPECT_EQ(back[0].decided_without, 3U);
   EXPECT_EQ(back[0].owed_units, before + 6);
+}
+
+// Nobody asks, or too few do for the breaker to open: the outage is told all the same, once.
+TEST(ShardDriver, SaysOnceThatTheStoreIsAwayThoughNobodyAsks) {
+  using Kind = StoreEvent::Kind;
+  const Rule rule(Algorithm::fixed_window, 100, 1h);
+  Rig rig(FailurePolicy::bounded, rule);
+  rig.redis.stop();
+  rig.loop.run_for(1s);
+  EXPECT_TRUE(rig.heard.of(Kind::away).empty()) << "it may be restarting";
+  EXPECT_EQ(rig.answered(1).verdict->rung, Rung::share);
+  rig.loop.run_for(20s);
+  ASSERT_EQ(rig.heard.of(Kind::away).size(), 1U);
+  EXPECT_EQ(rig.driver.ladder().breaker().state(), breaker::ProbeState::closed);
+  EXPECT_TRUE(rig.heard.of(Kind::back).empty());
+  rig.redis.start_with_what_it_had();
+  rig.loop.run_for(5s);
+  const auto back = rig.heard.of(Kind::back);
+  ASSERT_EQ(back.size(), 1U);
+  EXPECT_GT(back[0].away_for, Nanos(21s));
+  EXPECT_LT(back[0].away_for, Nanos(26s));
+  EXPECT_EQ(back[0].decided_without, 1U);
+  EXPECT_EQ(back[0].owed_units, 1U);
+  EXPECT_EQ(rig.heard.of(Kind::away).size(), 1U);
+  EXPECT_EQ(rig.answered(1).verdict->rung, Rung::store);
+}
+
+TEST(ShardDriver, DoesNotSayASecondTimeThatTheStoreIsAwayWhenTheBreakerOpens) {
+  using Kind = StoreEvent::Kind;
+  const Rule rule(Algorithm::fixed_window, 100, 1h);
+  Rig rig(FailurePolicy::closed, rule);
+  rig.redis.stop();
+  rig.loop.run_for(10s);
+  for (int i = 0; i < 6; ++i) rig.answered(1);
+  EXPECT_EQ(rig.driver.ladder().breaker().state(), breaker::ProbeState::open);
+  EXPECT_EQ(rig.heard.of(Kind::away).size(), 1U);
+  rig.redis.start_with_what_it_had();
+  rig.loop.run_for(15s);
+  EXPECT_EQ(rig.heard.of(Kind::answers_again).size(), 1U);
+  ASSERT_EQ(rig.heard.of(Kind::back).size(), 1U);
+  EXPECT_GT(rig.heard.of(Kind::back)[0].away_for, Nanos(10s));
+  EXPECT_EQ(rig.heard.of(Kind::back)[0].decided_without, 6U);
+}
+
+TEST(ShardDriver, SaysThatAStoreIsBackWhichWasAwayAtTheStart) {
+  using Kind = StoreEvent::Kind;
+  const Rule rule(Algorithm::fixed_window, 100, 1h);
+  Rig rig(FailurePolicy::closed, rule, 1, Rig::Start::without_store);
+  rig.loop.run_for(30s);
+  EXPECT_TRUE(rig.heard.of(Kind::away).empty()) << "it was said at the start";
+  rig.redis.start_with_what_it_had();
+  rig.loop.run_for(5s);
+  ASSERT_EQ(rig.heard.of(Kind::back).size(), 1U);
+  EXPECT_GT(rig.heard.of(Kind::back)[0].away_for, Nanos(30s));
+}
+
+// It stands, and says nothing: the beats find out.
+TEST(ShardDriver, SaysThatAStoreHangsThoughNobodyAsks) {
+  using Kind = StoreEvent::Kind;
+  const Rule rule(Algorithm::fixed_window, 100, 1h);
+  Rig rig(FailurePolicy::closed, rule, 1, Rig::Start::worker);
+  rig.redis.hang();
+  rig.loop.run_for(10s);
+  ASSERT_EQ(rig.heard.of(Kind::away).size(), 1U);
+  EXPECT_EQ(rig.heard.of(Kind::away)[0].next_probe, Nanos(0));
+  rig.redis.go_on();
+  rig.loop.run_for(5s);
+  EXPECT_EQ(rig.heard.of(Kind::back).size(), 1U);
 }
 
 TEST(ShardDriver, WhatFindsNoRoomIsDecidedByPolicyAndCountedAndSaysNothingOfTheStore) {

@@ -1,6 +1,7 @@
 // What a ShardDriver hears of its server, and the turns of its breaker.
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "base/key_digest.h"
@@ -14,6 +15,10 @@ using breaker::ProbeBreaker;
 
 namespace {
 
+// Without a connection for so long the store is away, though nobody asks it: attempts to connect
+// come every two seconds at the least, and beats find out one that hangs.
+constexpr Nanos kAwayAfter = std::chrono::seconds(2);
+
 // Tells the data of one store from what it holds after it has lost them, or may have: after its
 // process ended, or when its epoch is gone.
 std::uint64_t origin_of(const redis::StoreReport& report) {
@@ -23,9 +28,10 @@ std::uint64_t origin_of(const redis::StoreReport& report) {
 }
 
 // Where there was no connection to ask on, why there was none says more.
-std::string_view why_away(const redis::ErrorRow& last, std::string_view trouble) {
-  const bool unconnected = &last == &redis::row_of(redis::LocalFault::not_connected);
-  return unconnected && !trouble.empty() ? trouble : last.meaning;
+std::string why_away(const redis::ErrorRow* last, const std::string& trouble) {
+  if (last == nullptr) return "slow calls";
+  const bool unconnected = last == &redis::row_of(redis::LocalFault::not_connected);
+  return unconnected && !trouble.empty() ? trouble : redis::told(*last, {});
 }
 
 }  // namespace
@@ -79,6 +85,8 @@ void ShardDriver::on_report(const redis::StoreReport& report) {
     if (!std::exchange(connection_.up, true)) connection_.since = clock_.mono();
     connection_.trouble.clear();
   }
+  unconnected_.reset();
+  back_if_quiet();
   note_origin(report);
   host_.connection_changed();
 }
@@ -102,10 +110,11 @@ void ShardDriver::on_disconnected(const redis::ErrorRow& why, std::string_view t
     std::lock_guard lock(connection_mutex_);
     connection_.up = false;
     connection_.since = connection_.last_error_at = clock_.mono();
-    connection_.trouble = std::string(why.meaning);
-    if (!text.empty()) connection_.trouble += ": " + std::string(text);
+    connection_.trouble = redis::told(why, text);
     connection_.last_error = connection_.trouble;
   }
+  if (!unconnected_) unconnected_ = {clock_.mono(), counters_.without()};
+  away_if_quiet();
   seat_.store_away();
   host_.connection_changed();
 }
@@ -130,26 +139,17 @@ void ShardDriver::changed(ProbeBreaker::Change change, const redis::ErrorRow* wh
     case Change::probing:
       probe();
       return;
-    case Change::opened: {
+    case Change::opened:
       counters_.count_opening();
-      went_away(clock_.mono());
-      const std::string trouble = connection().trouble;
-      tell({.kind = StoreEvent::Kind::away,
-            .why = why != nullptr ? why_away(*why, trouble) : std::string_view("slow calls"),
-            .next_probe = ladder_.breaker().until_probe(clock_.mono()).value_or(Nanos(0))});
+      say_opened(why);
       client_.release_waiting();
       break;
-    }
     case Change::recovering:
       tell({.kind = StoreEvent::Kind::answers_again});
       break;
     case Change::closed:
       counters_.count_closing();
-      tell({.kind = StoreEvent::Kind::back,
-            .owed_units = ladder_.known().owed_units(moment().store),
-            .away_for = clock_.mono() - away_.since,
-            .decided_without = counters_.without() - away_.without});
-      away_.now = false;
+      say_back();
       seat_.store_there();
       break;
   }
@@ -157,9 +157,44 @@ void ShardDriver::changed(ProbeBreaker::Change change, const redis::ErrorRow* wh
 }
 
 // From the first opening on, however often it opens again before every key is back.
-void ShardDriver::went_away(MonoTime now) {
-  if (away_.now) return;
-  away_ = {.now = true, .since = now, .without = counters_.without()};
+void ShardDriver::say_opened(const redis::ErrorRow* why) {
+  const MonoTime now = clock_.mono();
+  if (!away_.now)
+    away_ = {.now = true, .said = false, .since = now, .without = counters_.without()};
+  if (std::exchange(away_.said, false)) return;
+  tell({.kind = StoreEvent::Kind::away,
+        .why = why_away(why, connection().trouble),
+        .next_probe = ladder_.breaker().until_probe(now).value_or(Nanos(0))});
+}
+
+// A server whose callers are few would say nothing of an outage that its breaker never hears of.
+void ShardDriver::away_if_quiet() {
+  if (away_.now || stopping_ || clock_.mono() - unconnected_->since < kAwayAfter) return;
+  away_ = {
+      .now = true, .said = true, .since = unconnected_->since, .without = unconnected_->without};
+  tell({.kind = StoreEvent::Kind::away, .why = connection().trouble});
+}
+
+// There is a connection, and every key asks on it: nothing opened the breaker meanwhile.
+void ShardDriver::back_if_quiet() {
+  if (away_.now && ladder_.breaker().state() == breaker::ProbeState::closed) say_back();
+}
+
+void ShardDriver::say_back() {
+  tell({.kind = StoreEvent::Kind::back,
+        .owed_units = ladder_.known().owed_units(moment().store),
+        .away_for = clock_.mono() - away_.since,
+        .decided_without = counters_.without() - away_.without});
+  away_ = {};
+}
+
+void ShardDriver::started_without() {
+  away_ = {.now = true,
+           .said = false,
+           .since = unconnected_ ? unconnected_->since : clock_.mono(),
+           .without = unconnected_ ? unconnected_->without : 0};
+  seat_.started_without();
+  if (connection().up) back_if_quiet();
 }
 
 void ShardDriver::arm() {

@@ -36,7 +36,7 @@ class GuardOnAServer : public ::testing::Test {
 };
 
 TEST_F(GuardOnAServer, ThatIsKilledUnderLoadIsAnsweredByPolicyAndComesBack) {
-  Guard guard = open();
+  Guard guard = open({.deadline = "500ms"});
   ASSERT_TRUE(until_store(guard, "count", "u"));
   Load load(guard, "count", "u", 4);
   for (int round = 0; round < 3; ++round) {
@@ -55,6 +55,23 @@ TEST_F(GuardOnAServer, ThatIsKilledUnderLoadIsAnsweredByPolicyAndComesBack) {
   EXPECT_EQ(tally.verdicts.count(Verdict::limited), 0u) << "never a 429 for what was not counted";
   EXPECT_LE(heard_.count(StoreEvent::Kind::away), 6) << heard_.all();
   EXPECT_GT(store_errors(guard, "unreachable"), 0);
+  is_well(guard);
+}
+
+TEST_F(GuardOnAServer, ThatGoesWhileNobodyAsksIsSaidToBeAwayOnceAndBackOnce) {
+  Guard guard = open();
+  ASSERT_TRUE(until_store(guard, "login", "u"));
+  for (int outage = 1; outage <= 2; ++outage) {
+    if (outage == 1) server_.kill();
+    if (outage == 2) server_.pause();
+    EXPECT_TRUE(eventually([&] { return heard_.count(StoreEvent::Kind::away) == outage; }))
+        << heard_.all();
+    if (outage == 1) server_.start();
+    if (outage == 2) server_.resume();
+    EXPECT_TRUE(eventually([&] { return heard_.count(StoreEvent::Kind::back) == outage; }))
+        << heard_.all();
+  }
+  EXPECT_EQ(heard_.count(StoreEvent::Kind::away), 2) << heard_.all();
   is_well(guard);
 }
 
@@ -156,7 +173,7 @@ TEST(GuardOnAServerThatEvicts, SaysSoAndIsNeverBroken) {
   RedisServer server({.arguments = {"--maxmemory", "3mb", "--maxmemory-policy", "allkeys-random"}});
   Heard heard;
   Guard guard =
-      Guard::open(policy_on(server.port(), {.deadline = "1s"}), {.observer = &heard}).value();
+      Guard::open(policy_on(server.port(), {.deadline = "5s"}), {.observer = &heard}).value();
   EXPECT_TRUE(heard.said(StoreEvent::Kind::fault, "allkeys-random")) << heard.all();
   Tally tally;
   const std::string filler(10'000, 'x');

@@ -147,6 +147,34 @@ TEST(SharedStore, AnswersForClientsThatHaveGoneGoNowhere) {
   EXPECT_TRUE(gone) << weir.admin("GET", "/metrics").body;
 }
 
+// A server that nobody asks finds out by itself, whether the store is gone or hangs.
+TEST(SharedStore, AnOutageInWhichNobodyAsksIsLoggedOnceWhenItBeginsAndOnceWhenItEnds) {
+  testing::RedisServer redis;
+  ServedProcess weir(policy(redis, "100ms"));
+  ASSERT_TRUE(weir.ready()) << weir.err();
+  const auto lines = [&](const std::string& event) {
+    const std::string log = weir.err();
+    int count = 0;
+    for (std::size_t at = log.find(event); at != std::string::npos; at = log.find(event, at + 1)) {
+      ++count;
+    }
+    return count;
+  };
+  const auto logged = [&](const std::string& event, int times) {
+    EXPECT_TRUE(ServedProcess::within([&] { return lines(event) == times; })) << weir.err();
+  };
+  redis.kill();
+  logged("event=store_away ", 1);
+  redis.start();
+  logged("event=store_back ", 1);
+  redis.pause();
+  logged("event=store_away ", 2);
+  redis.resume();
+  logged("event=store_back ", 2);
+  EXPECT_EQ(lines("event=store_away "), 2) << weir.err();
+  EXPECT_EQ(lines("event=store_answers_again"), 0) << "the breaker never opened: " << weir.err();
+}
+
 TEST(SharedStore, AnOutageIsExplainedForWhoAsksAsOften) {
   testing::RedisServer redis;
   ServedProcess weir(policy(redis, "20ms"));
