@@ -26,7 +26,7 @@ class Fallback : public ::testing::Test {
   Guard open(const std::string& more = "") {
     return Guard::open(Policy::parse("store: {url: '" + first_.url() + "', fallback: '" +
                                      second_.url() +
-                                     "', deadline: 50ms, workers: {of: 2, index: 0}" + more +
+                                     "', deadline: 500ms, workers: {of: 2, index: 0}" + more +
                                      R"(}
 inputs: [user]
 routes:

@@ -62,7 +62,8 @@ class FleetOfGuards : public ::testing::Test {
 
   std::string policy(const std::string& workers) const {
     return "store:\n  url: redis://127.0.0.1:" + std::to_string(server_.port()) +
-           "\n  deadline: 100ms\n" + (workers.empty() ? "" : "  workers: " + workers + "\n") + R"(
+           "\n  deadline: " + deadline_ + "\n" +
+           (workers.empty() ? "" : "  workers: " + workers + "\n") + R"(
 inputs: [user]
 routes:
   search:
@@ -106,6 +107,7 @@ routes:
   RedisServer server_;
   Heard heard_;
   std::string root_;
+  std::string deadline_ = "300ms";  // a busy machine is no fault
 };
 
 TEST_F(FleetOfGuards, OneWorkerHoldsAllAndThreeDivideWithoutBeingTold) {
@@ -141,6 +143,7 @@ TEST_F(FleetOfGuards, ThatIsLargerThanItIsSaidToBeIsFoundOutWhenTheStoreIsBack) 
     }
     return std::pair(admitted, found);
   };
+  deadline_ = "100ms";  // many wait for it, and nothing is asked of a store that answers
   for (const std::string route : {"search", "slow", "log"}) {
     SCOPED_TRACE(route);
     {

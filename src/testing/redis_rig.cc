@@ -46,7 +46,8 @@ struct RedisRig::Loop {
 RedisRig::Options RedisRig::on_port(std::uint16_t port) {
   Options options;
   options.endpoint = {"127.0.0.1", port, ""};
-  options.client.connect_timeout = std::chrono::seconds(2);
+  options.client.connect_timeout = std::chrono::seconds(5);
+  options.client.session.hang_after = options.deadline;
   return options;
 }
 

@@ -36,7 +36,7 @@ class RedisRig final : public store::redis::ClientEvents, public store::redis::A
     std::function<std::string(const std::string&)> lookup;  // absent: the system's
     store::redis::ClientOptions client;
     std::string prefix = "weir";
-    Nanos deadline{std::chrono::milliseconds(200)};  // generous: machines are busy
+    Nanos deadline{std::chrono::seconds(5)};  // generous: machines are busy
   };
   struct Result {
     bool answered = false;

@@ -63,8 +63,8 @@ TEST_F(MovingName, IsLookedUpAgainWhereTheOldPrimaryIsDemotedUnderItsConnection)
 
 TEST_F(MovingName, IsLookedUpAgainWhereTheOldHostIsSilent) {
   auto options = by_name();
-  options.deadline = 50ms;
-  options.client.session.hang_after = 200ms;
+  options.deadline = 1s;
+  options.client.session.hang_after = 1s;
   RedisRig rig(options);
   ASSERT_TRUE(rig.connect());
   const RigRule rule(1, 1'000, 86'400s);
