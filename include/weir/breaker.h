@@ -1,6 +1,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -82,6 +84,7 @@ enum class BreakerCause : std::uint8_t {
   ramp_failed,    // recovering -> open
   ramp_done,      // recovering -> closed
   operator_set,   // a mode was set
+  mode_over,      // a mode that was set for a while has ended
   fleet,          // shared: what the store holds for all says so
 };
 
@@ -103,8 +106,21 @@ std::string_view to_string(FleetTie tie);
 struct Rejected {
   RejectReason reason = RejectReason::open;
   // open: the first instant at which a probe may go. probing, recovering: when to ask again, a
-  // hint. Absent where nobody knows (forced_open). Never negative.
+  // hint. forced_open: when the operator's order ends. Absent where nobody knows. Never negative.
   std::optional<Nanos> retry_after{};
+};
+
+// A mode, and what those are told who find the breaker in it.
+struct ModeOrder {
+  // Most bytes of each.
+  static constexpr std::size_t kMostBy = 64;
+  static constexpr std::size_t kMostReason = 200;
+  static constexpr Nanos kLongest = std::chrono::hours(24 * 366);
+
+  BreakerMode mode = BreakerMode::automatic;
+  std::string by;                // who ordered it; empty: nobody says
+  std::string reason;            // why; empty: nobody says
+  std::optional<Nanos> lasts{};  // absent: until the next order
 };
 
 // One change, as it happened. Events of one breaker come one after the other, in order of `seq`.
@@ -121,6 +137,8 @@ struct BreakerEvent {
   std::uint32_t failures = 0;
   std::uint32_t slow = 0;
   Nanos open_for{0};  // to == open: the wait that was drawn
+  // An operator's that holds from now on, or that is over; else null.
+  std::shared_ptr<const ModeOrder> order{};
 };
 
 // What the store holds of a breaker that a fleet shares, as this process last read it.
@@ -140,6 +158,10 @@ struct BreakerSnapshot {
   std::string name;
   BreakerState state = BreakerState::closed;
   BreakerMode mode = BreakerMode::automatic;
+  std::string mode_by{};                // who set it; empty: nobody said
+  std::string mode_reason{};            // why
+  Nanos mode_for{0};                    // since it was set
+  std::optional<Nanos> mode_left{};     // until it ends; absent: it has no end
   std::uint64_t generation = 0;         // counts the changes
   Nanos for_time{0};                    // in this state
   bool probe_due = false;               // open, and the wait is over: the next call is a probe
@@ -169,6 +191,7 @@ struct BreakerSnapshot {
   std::uint64_t events_dropped = 0;
 
   FleetTie tie = FleetTie::none;
+  bool pushed = false;                 // the store tells of changes; else they are found by looking
   std::optional<FleetRecord> fleet{};  // absent: the store holds none, or it is not shared
   std::uint64_t store_writes = 0;      // votes, verdicts, modes and asks for a probe that it took
   std::uint64_t store_lost = 0;        // that could not be told it
@@ -344,8 +367,17 @@ class Breaker {
   void poll(MonoTime now);
 
   // Where it is shared, forced states and their end are the fleet's; disabled and shadow are this
-  // process's own.
+  // process's own. Until the next order.
   void set_mode(BreakerMode mode);
+  // As set_mode(), with who and why, and for a while: it ends by itself, with an empty window, and
+  // goes back to automatic, or to shadow where the policy says so. Where it is shared, forced
+  // states end by the store's clock.
+  //
+  // Time:        what is over ends at the next call that is not let through at once, or would open
+  //              it, and at the next poll() or snapshot().
+  // Errors:      invalid_argument: `by` or `reason` is too long or holds control characters,
+  //              `lasts` is not above zero, too long, or given with automatic.
+  Result<void> set_mode(ModeOrder order);
   // Opens at once, as a verdict's `open` does.
   void trip(std::optional<Nanos> wait = {});
   // Closes at once, with an empty window.
@@ -362,6 +394,7 @@ class Breaker {
   // Whether it goes with a fleet just now.
   FleetTie tie() const;
   BreakerConfig config() const;
+  // Changes nothing but what is over: a mode whose end has come.
   BreakerSnapshot snapshot() const;
 
   friend bool operator==(const Breaker& a, const Breaker& b) noexcept { return a.gate_ == b.gate_; }

@@ -1,8 +1,35 @@
 #include "weir/breaker.h"
 
+#include <algorithm>
+
 #include "breaker/breaker_core.h"
 
 namespace weir {
+namespace {
+
+std::string fault_of(std::string_view field, std::string_view text, std::size_t most) {
+  if (text.size() > most)
+    return std::string(field) + " must be at most " + std::to_string(most) + " bytes and is " +
+           std::to_string(text.size());
+  const bool plain = std::all_of(text.begin(), text.end(), [](char c) {
+    return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f;
+  });
+  return plain ? std::string() : std::string(field) + " must not hold control characters";
+}
+
+std::string fault_of(const ModeOrder& order) {
+  if (std::string fault = fault_of("by", order.by, ModeOrder::kMostBy); !fault.empty())
+    return fault;
+  if (std::string fault = fault_of("reason", order.reason, ModeOrder::kMostReason); !fault.empty())
+    return fault;
+  if (!order.lasts) return {};
+  if (order.mode == BreakerMode::automatic) return "automatic has no end";
+  if (*order.lasts <= Nanos::zero() || *order.lasts > ModeOrder::kLongest)
+    return "a mode must last longer than nothing, and at most 366 days";
+  return {};
+}
+
+}  // namespace
 
 // A permit's gate is its breaker's core: Breaker::make() makes no other.
 void Permit::report(const CallVerdict& verdict) noexcept {
@@ -48,7 +75,13 @@ void Breaker::poll(MonoTime now) {
   core_->poll(now);
 }
 void Breaker::set_mode(BreakerMode mode) {
-  core_->set_mode(mode);
+  core_->set_mode({.mode = mode, .by = {}, .reason = {}});
+}
+Result<void> Breaker::set_mode(ModeOrder order) {
+  if (std::string fault = fault_of(order); !fault.empty())
+    return Error{ErrorCode::invalid_argument, std::move(fault)};
+  core_->set_mode(std::move(order));
+  return {};
 }
 void Breaker::trip(std::optional<Nanos> wait) {
   core_->trip(wait);

@@ -37,7 +37,7 @@ void BreakerCore::change_locked(Gate gate, MonoTime now, BreakerEvent event) {
   word.store(((before >> 8) + 1) << 8 | static_cast<std::uint64_t>(gate),
              std::memory_order_release);
   event.to = state();
-  events_.push(event);
+  events_.push(std::move(event));
 }
 
 Nanos BreakerCore::draw_wait_locked(MonoTime now, std::optional<Nanos> wanted) noexcept {
@@ -136,7 +136,8 @@ void BreakerCore::pass_probes_locked(MonoTime now, BreakerCause cause) {
   change_locked(Gate::recovering, now, {.cause = cause});
 }
 
-void BreakerCore::close_locked(MonoTime now, BreakerCause cause) {
+void BreakerCore::close_locked(MonoTime now, BreakerCause cause,
+                               std::shared_ptr<const ModeOrder> order) {
   std::uint64_t generation = word.load(std::memory_order_relaxed) >> 8;
   if (gate_of(word.load(std::memory_order_relaxed)) == Gate::closed) {
     // A window's records trust the word to have left their generation before it begins anew.
@@ -150,7 +151,7 @@ void BreakerCore::close_locked(MonoTime now, BreakerCause cause) {
   run_.begin(generation + 1);
   if (last_calls_) last_calls_->begin(generation + 1);
   if (last_time_) last_time_->begin(now);
-  change_locked(Gate::closed, now, {.cause = cause});
+  change_locked(Gate::closed, now, {.cause = cause, .order = std::move(order)});
 }
 
 void BreakerCore::publish_ramp_locked() noexcept {
@@ -177,6 +178,7 @@ bool BreakerCore::apply_ramp_locked(Ramp::Change change, MonoTime now) {
 }
 
 void BreakerCore::poll_locked(MonoTime now) {
+  (void)end_mode_locked(now);
   switch (gate_of(word.load(std::memory_order_relaxed))) {
     case Gate::open:
       if (ticks(now) >= open_until_.load(std::memory_order_relaxed)) enter_round_locked(now);
@@ -205,43 +207,6 @@ void BreakerCore::poll(MonoTime now) noexcept {
   events_.deliver();
 }
 
-void BreakerCore::set_mode(BreakerMode mode) {
-  {
-    std::lock_guard lock(mutex_);
-    const auto forced = [](BreakerMode m) {
-      return m == BreakerMode::forced_open || m == BreakerMode::forced_closed;
-    };
-    const BreakerMode before = mode_.load(std::memory_order_relaxed);
-    if (before == mode) return;
-    if (!forced(mode)) own_mode_ = mode;
-    if (carrier_ != nullptr && (forced(mode) || forced(before))) {
-      fleet_->force(forced(mode) ? mode : BreakerMode::automatic, clock->mono());
-      carrier_->poke();
-    }
-    set_mode_locked(mode, clock->mono());
-  }
-  events_.deliver();
-}
-
-void BreakerCore::set_mode_locked(BreakerMode mode, MonoTime now, BreakerCause cause) {
-  const BreakerMode before = mode_.load(std::memory_order_relaxed);
-  mode_.store(mode, std::memory_order_release);
-  const auto works = [](BreakerMode m) {
-    return m == BreakerMode::automatic || m == BreakerMode::shadow;
-  };
-  if (mode == BreakerMode::forced_open) {
-    change_locked(Gate::forced_open, now, {.cause = cause});
-  } else if (mode == BreakerMode::disabled) {
-    change_locked(Gate::disabled, now, {.cause = cause});
-  } else if (works(mode) && works(before)) {
-    // The state stays; whoever listens hears of the mode.
-    events_.push({.breaker = name_, .from = state(), .to = state(), .mode = mode, .at = now});
-  } else {
-    openings_ = 0;
-    close_locked(now, cause);
-  }
-}
-
 void BreakerCore::trip(std::optional<Nanos> wait) {
   {
     std::lock_guard lock(mutex_);
@@ -257,7 +222,7 @@ void BreakerCore::close() {
     if (!opens_locked()) return;
     openings_ = 0;
     if (carrier_ != nullptr) {
-      fleet_->force(BreakerMode::automatic, clock->mono());
+      fleet_->force({.mode = BreakerMode::automatic, .by = {}, .reason = {}}, {}, clock->mono());
       carrier_->poke();
     }
     close_locked(clock->mono(), BreakerCause::operator_set);
@@ -306,7 +271,8 @@ breaker::Tally BreakerCore::tally_locked(MonoTime now) const noexcept {
   return {};
 }
 
-BreakerSnapshot BreakerCore::snapshot(MonoTime now) const {
+BreakerSnapshot BreakerCore::snapshot(MonoTime now) {
+  if (mode_is_over(now)) end_mode(now);
   using Counters = breaker::CallCounters;
   std::lock_guard lock(mutex_);
   const std::uint64_t seen = word.load(std::memory_order_relaxed);
@@ -315,6 +281,7 @@ BreakerSnapshot BreakerCore::snapshot(MonoTime now) const {
   shot.name = name_;
   shot.state = state();
   shot.mode = mode_.load(std::memory_order_relaxed);
+  snapshot_mode_locked(now, shot);
   shot.generation = seen >> 8;
   shot.for_time = std::max(Nanos::zero(), now - since_);
   if (gate_of(seen) == Gate::open) {

@@ -59,7 +59,7 @@ BreakerCore::BreakerCore(std::string name, const BreakerConfig& config, BreakerO
     last_time_.emplace(time->length, time->buckets);
   std::lock_guard lock(mutex_);
   take_rules_locked(config);
-  since_ = clock->mono();
+  since_ = mode_since_ = clock->mono();
   if (last_time_) last_time_->begin(since_);
 }
 
@@ -114,8 +114,8 @@ Admission BreakerCore::reject(RejectReason reason, Nanos retry_after) noexcept {
 Admission BreakerCore::admit(MonoTime now, AdmitOptions options) noexcept {
   if (gate_of(word.load(std::memory_order_acquire)) == Gate::open) {
     const std::int64_t left = open_until_.load(std::memory_order_acquire) - ticks(now);
-    if (left > 0 && !lets_through()) return Admission(RejectReason::open, Nanos(left));
-    if (left > 0) return Admission(Permit());
+    if (left > 0 && !mode_is_over(now)) [[likely]]
+      return reject(RejectReason::open, Nanos(left));
   }
   if (auto admission = admit_changing(now, options)) [[likely]]
     return *std::move(admission);
@@ -124,6 +124,8 @@ Admission BreakerCore::admit(MonoTime now, AdmitOptions options) noexcept {
 
 std::optional<Admission> BreakerCore::admit_changing(MonoTime now, AdmitOptions options) noexcept {
   for (;;) {
+    if (mode_is_over(now)) [[unlikely]]
+      end_mode(now);
     const std::uint64_t seen = word.load(std::memory_order_acquire);
     std::optional<Admission> answer;
     switch (gate_of(seen)) {
@@ -132,8 +134,7 @@ std::optional<Admission> BreakerCore::admit_changing(MonoTime now, AdmitOptions 
       case Gate::disabled:
         return Admission(Permit());
       case Gate::forced_open:
-        return lets_through() ? Admission(Permit())
-                              : Admission(Rejected{.reason = RejectReason::forced_open});
+        return forced_open(now);
       case Gate::open: {
         const std::int64_t left = open_until_.load(std::memory_order_acquire) - ticks(now);
         if (left > 0) return reject(RejectReason::open, Nanos(left));
@@ -156,6 +157,13 @@ std::optional<Admission> BreakerCore::admit_changing(MonoTime now, AdmitOptions 
     events_.deliver();
     if (answer) return *std::move(answer);
   }
+}
+
+Admission BreakerCore::forced_open(MonoTime now) noexcept {
+  if (lets_through()) return Admission(Permit());
+  Rejected rejected{.reason = RejectReason::forced_open};
+  if (const auto ends = mode_end()) rejected.retry_after = std::max(*ends - now, Nanos::zero());
+  return Admission(rejected);
 }
 
 void BreakerCore::begin_probing(std::uint64_t seen, MonoTime now) noexcept {
@@ -317,7 +325,11 @@ void BreakerCore::report(const Permit& permit, const CallVerdict& verdict, MonoT
   if (judged == Judged::late) return false;
   if (judged == Judged::stays && !verdict.open) [[likely]]
     return true;
-  if (mode_.load(std::memory_order_relaxed) == BreakerMode::forced_closed) return true;
+  if (mode_.load(std::memory_order_relaxed) == BreakerMode::forced_closed) {
+    const MonoTime at = timely ? now : clock->mono();
+    if (mode_is_over(at)) end_mode(at);
+    return true;
+  }
   {
     std::lock_guard lock(mutex_);
     if (word.load(std::memory_order_relaxed) != permit.word_ || !opens_locked()) return true;

@@ -43,7 +43,14 @@ class BreakerCore final : public detail::BreakerGate {
   void release(const Permit& permit) noexcept;
 
   void poll(MonoTime now) noexcept;
-  void set_mode(BreakerMode mode);
+  void set_mode(ModeOrder order);
+  // What the policy says, automatic or shadow: holds where no operator's order does.
+  void set_policy_mode(BreakerMode mode);
+  // Requires: mode_is_over() said so, a moment ago.
+  void end_mode(MonoTime now) noexcept;
+  bool mode_is_over(MonoTime now) const noexcept {
+    return now.time_since_epoch().count() >= mode_ends_.load(std::memory_order_relaxed);
+  }
   void trip(std::optional<Nanos> wait);
   void close();
   Result<void> configure(const BreakerConfig& config);
@@ -67,7 +74,7 @@ class BreakerCore final : public detail::BreakerGate {
   BreakerMode mode() const noexcept { return mode_.load(std::memory_order_acquire); }
   FleetTie tie() const;
   BreakerConfig config() const;
-  BreakerSnapshot snapshot(MonoTime now) const;
+  BreakerSnapshot snapshot(MonoTime now);
 
  private:
   using Gate = detail::Gate;
@@ -102,6 +109,7 @@ class BreakerCore final : public detail::BreakerGate {
                  std::function<void(Admission)> done) noexcept;
   Admission ask_fleet_and_wait(MonoTime now, AdmitOptions options) noexcept;
   Admission admit_told(bool granted, std::uint32_t probe, AdmitOptions options) noexcept;
+  Admission forced_open(MonoTime now) noexcept;
   void begin_probing(std::uint64_t seen, MonoTime now) noexcept;
   // Each answers, or finds that the state has changed and is to be looked at again.
   std::optional<Admission> admit_half_open(std::uint64_t seen, MonoTime now) noexcept;
@@ -134,7 +142,8 @@ class BreakerCore final : public detail::BreakerGate {
   // To half-open: the fleet's where it is that, too, else this process's own.
   void enter_round_locked(MonoTime now);
   void pass_probes_locked(MonoTime now, BreakerCause cause = BreakerCause::probes_passed);
-  void close_locked(MonoTime now, BreakerCause cause);
+  void close_locked(MonoTime now, BreakerCause cause,
+                    std::shared_ptr<const ModeOrder> order = nullptr);
   // Lets go of probes that are overdue and applies the verdict; true where the state changed.
   bool advance_half_open_locked(MonoTime now);
   bool decide_half_open_locked(MonoTime now);
@@ -142,8 +151,12 @@ class BreakerCore final : public detail::BreakerGate {
   void publish_ramp_locked() noexcept;
   void block_probes_locked() noexcept;
   void poll_locked(MonoTime now);
-  void set_mode_locked(BreakerMode mode, MonoTime now,
-                       BreakerCause cause = BreakerCause::operator_set);
+  // `order` is whose it is, or what is over; null: the policy's.
+  void set_mode_locked(BreakerMode mode, std::shared_ptr<const ModeOrder> order,
+                       std::optional<MonoTime> ends, MonoTime now, BreakerCause cause);
+  bool end_mode_locked(MonoTime now);
+  std::optional<MonoTime> mode_end() const noexcept;
+  void snapshot_mode_locked(MonoTime now, BreakerSnapshot& shot) const;
   // Whether the store's record decides: it answers, and the fleet is not closed.
   bool fleet_governs_locked(MonoTime now) const;
   // Half-open still, but in another round of the fleet's.
@@ -169,7 +182,9 @@ class BreakerCore final : public detail::BreakerGate {
   std::optional<breaker::CallRing> last_calls_;
   std::optional<breaker::TimeRing> last_time_;
   breaker::FailureRun run_;
+  static constexpr std::int64_t kNever = INT64_MAX;
   std::atomic<BreakerMode> mode_{BreakerMode::automatic};
+  std::atomic<std::int64_t> mode_ends_{kNever};
   std::atomic<std::int64_t> open_until_{0};
   std::atomic<std::int64_t> blocked_until_{0};  // half-open: no slot can be free before
   std::atomic<std::uint32_t> share_{0};
@@ -193,8 +208,12 @@ class BreakerCore final : public detail::BreakerGate {
   breaker::FleetCarrier* carrier_ = nullptr;
   std::unique_ptr<breaker::FleetPart> fleet_;      // from the first share() on
   BreakerMode own_mode_ = BreakerMode::automatic;  // what it goes back to from a forced one
-  std::uint64_t adopted_epoch_ = 0;  // not closed because the record of this epoch is not
-  std::uint64_t counted_ = 0;        // calls, when the store took this process's last vote
+  MonoTime mode_since_{};
+  std::shared_ptr<const ModeOrder> order_;  // an operator's, that stands
+  std::uint64_t mode_epoch_ = 0;            // of the record whose mode holds here
+  std::uint64_t mode_over_epoch_ = 0;       // of the record whose mode has ended here
+  std::uint64_t adopted_epoch_ = 0;         // not closed because the record of this epoch is not
+  std::uint64_t counted_ = 0;               // calls, when the store took this process's last vote
 };
 
 }  // namespace weir

@@ -46,12 +46,7 @@ void BreakerCore::share(breaker::FleetCarrier* carrier, std::uint64_t who) {
     std::lock_guard lock(mutex_);
     if (carrier_ == carrier) return;
     carrier_ = carrier;
-    if (carrier != nullptr && !fleet_) {
-      const BreakerMode mode = mode_.load(std::memory_order_relaxed);
-      const bool forced = mode == BreakerMode::forced_open || mode == BreakerMode::forced_closed;
-      if (!forced) own_mode_ = mode;
-      fleet_ = std::make_unique<FleetPart>(who, random_ ^ who);
-    }
+    if (carrier != nullptr && !fleet_) fleet_ = std::make_unique<FleetPart>(who, random_ ^ who);
     if (carrier == nullptr && fleet_) {
       waits = fleet_->take_waiting();
       fleet_->forget_verdicts();
@@ -214,10 +209,16 @@ std::uint64_t BreakerCore::calls_so_far() const noexcept {
 }
 
 std::vector<FleetPart::Due> BreakerCore::fleet_due(bool store_up, MonoTime now) {
-  std::lock_guard lock(mutex_);
-  if (carrier_ == nullptr) return {};
-  expired_probes_ += fleet_->expire(now);
-  return fleet_->due(config_, local_locked(now), store_up, now);
+  std::vector<FleetPart::Due> due;
+  {
+    std::lock_guard lock(mutex_);
+    if (carrier_ == nullptr) return {};
+    (void)end_mode_locked(now);
+    expired_probes_ += fleet_->expire(now);
+    due = fleet_->due(config_, local_locked(now), store_up, now);
+  }
+  events_.deliver();
+  return due;
 }
 
 void BreakerCore::fleet_heard(const FleetPart::Ticket& ticket,
@@ -292,24 +293,6 @@ void BreakerCore::next_round_locked(MonoTime now) {
              std::memory_order_release);
 }
 
-void BreakerCore::follow_mode_locked(MonoTime now) {
-  // What was set here is still on its way, and is the later word; disabled is this process's own.
-  const BreakerMode mine = mode_.load(std::memory_order_relaxed);
-  if (fleet_->forcing() || mine == BreakerMode::disabled) return;
-  const bool forced = mine == BreakerMode::forced_open || mine == BreakerMode::forced_closed;
-  if (!fleet_->record()) {
-    // The store has lost what an operator set: it is put back, unless somebody was faster.
-    if (forced && fleet_->last_epoch() != 0) {
-      fleet_->put_back(mine);
-      carrier_->poke();
-    }
-    return;
-  }
-  const BreakerMode theirs = fleet_->mode(now);
-  if (theirs == mine || (theirs == BreakerMode::automatic && !forced)) return;
-  set_mode_locked(theirs == BreakerMode::automatic ? own_mode_ : theirs, now, BreakerCause::fleet);
-}
-
 void BreakerCore::follow_open_locked(MonoTime now) {
   const MonoTime until = std::max(fleet_->until(), now);
   const bool was_open = gate_of(word.load(std::memory_order_relaxed)) == Gate::open;
@@ -355,6 +338,7 @@ FleetTie BreakerCore::tie() const {
 void BreakerCore::snapshot_fleet_locked(MonoTime now, BreakerSnapshot& shot) const {
   if (carrier_ == nullptr) return;
   shot.tie = carrier_->answers() ? FleetTie::follows : FleetTie::alone;
+  shot.pushed = carrier_->pushed();
   shot.store_writes = fleet_->told();
   shot.store_lost = fleet_->lost();
   if (fleet_half_.load(std::memory_order_relaxed)) shot.probes_in_flight = fleet_->probes_out();

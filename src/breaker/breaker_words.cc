@@ -92,6 +92,8 @@ std::string_view to_string(BreakerCause cause) {
       return "ramp_done";
     case BreakerCause::operator_set:
       return "operator_set";
+    case BreakerCause::mode_over:
+      return "mode_over";
     case BreakerCause::fleet:
       return "fleet";
   }

@@ -1,5 +1,7 @@
 #include "breaker/event_queue.h"
 
+#include <utility>
+
 namespace weir::breaker {
 
 void EventQueue::push(BreakerEvent event) {
@@ -10,7 +12,7 @@ void EventQueue::push(BreakerEvent event) {
     waiting_.pop_front();
     ++dropped_;
   }
-  waiting_.push_back(event);
+  waiting_.push_back(std::move(event));
   pending_.store(true, std::memory_order_release);
 }
 
@@ -20,7 +22,7 @@ void EventQueue::deliver() noexcept {
   if (delivering_) return;  // whoever delivers takes ours along
   delivering_ = true;
   while (!waiting_.empty()) {
-    const BreakerEvent event = waiting_.front();
+    const BreakerEvent event = std::move(waiting_.front());
     waiting_.pop_front();
     lock.unlock();
     try {

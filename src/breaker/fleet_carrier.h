@@ -17,6 +17,8 @@ class FleetCarrier {
   virtual bool answers() const noexcept = 0;
   // Whether the caller may wait for an answer: not in the thread that brings them.
   virtual bool may_wait() const noexcept = 0;
+  // Whether the store tells of changes as they happen; else they are found by looking.
+  virtual bool pushed() const noexcept { return false; }
   // How long a call that may be a probe waits for the store.
   virtual Nanos patience() const noexcept = 0;
 };

@@ -34,6 +34,12 @@ Nanos vote_lasts(const BreakerConfig& config) {
   return std::clamp(time != nullptr ? time->length : kWindowOfCalls, kShortestVote, kLongestVote);
 }
 
+BreakerMode mode_of(Mode mode) {
+  if (mode == Mode::forced_open) return BreakerMode::forced_open;
+  if (mode == Mode::forced_closed) return BreakerMode::forced_closed;
+  return BreakerMode::automatic;
+}
+
 Flag flag_of(BreakerMode mode) {
   if (mode == BreakerMode::forced_open) return Flag::forced_open;
   if (mode == BreakerMode::forced_closed) return Flag::forced_closed;
@@ -76,9 +82,28 @@ BreakerState FleetPart::state(MonoTime now) const {
 
 BreakerMode FleetPart::mode(MonoTime now) const {
   if (!record_ || record_->mode == Mode::automatic) return BreakerMode::automatic;
-  const bool for_good = record_->mode_until.time_since_epoch() == Nanos::zero();
-  if (!for_good && now >= mono(record_->mode_until)) return BreakerMode::automatic;
-  return record_->mode == Mode::forced_open ? BreakerMode::forced_open : BreakerMode::forced_closed;
+  if (const auto ends = mode_ends(); ends && now >= *ends) return BreakerMode::automatic;
+  return mode_of(record_->mode);
+}
+
+ModeOrder FleetPart::order() const {
+  ModeOrder order{.mode = mode_of(record_->mode), .by = record_->by, .reason = record_->reason};
+  if (mode_ends()) order.lasts = std::max(record_->mode_until - record_->since, Nanos::zero());
+  return order;
+}
+
+// Of an automatic mode `mode_until` says when it was set, and nothing where nobody set it.
+std::optional<MonoTime> FleetPart::mode_ends() const {
+  const bool never =
+      record_->mode == Mode::automatic || record_->mode_until.time_since_epoch() == Nanos::zero();
+  return never ? std::nullopt : std::optional(mono(record_->mode_until));
+}
+
+bool FleetPart::mode_is_over(MonoTime now) const {
+  if (record_->mode == Mode::automatic)
+    return record_->mode_until.time_since_epoch() == Nanos::zero();
+  const auto ends = mode_ends();
+  return ends && now >= *ends;
 }
 
 bool FleetPart::closed_since(MonoTime then) const {
@@ -136,15 +161,16 @@ bool FleetPart::spoke_since(const Word& known, const Record& record) {
   return known.mode != Mode::automatic || known.mode_until != record.mode_until;
 }
 
-void FleetPart::force(BreakerMode mode, MonoTime now) {
-  force_ = Force{.mode = mode,
+void FleetPart::force(ModeOrder order, std::optional<MonoTime> ends, MonoTime now) {
+  force_ = Force{.order = std::move(order),
+                 .ends = ends,
                  .known = record_ ? word_of(*record_) : Word{},
                  .set_at = now,
                  .number = ++number_};
 }
 
-void FleetPart::put_back(BreakerMode mode) {
-  force_ = Force{.mode = mode, .number = ++number_};
+void FleetPart::put_back(ModeOrder order, std::optional<MonoTime> ends) {
+  force_ = Force{.order = std::move(order), .ends = ends, .number = ++number_};
 }
 
 std::uint64_t FleetPart::fence_of(Force& force, MonoTime now) {
@@ -213,11 +239,15 @@ std::vector<FleetPart::Due> FleetPart::due(const BreakerConfig& config, const Lo
     out.push_back({{Kind::probe, 0}, action});
   }
   if (!store_up) return out;
+  if (force_ && !force_->out && force_->ends && now >= *force_->ends) force_.reset();
   if (force_ && !force_->out) {
     force_->out = true;
     Action action = word(Kind::force);
     action.epoch = fence_of(*force_, now);
-    action.flag = flag_of(force_->mode);
+    action.flag = flag_of(force_->order.mode);
+    action.by = force_->order.by;
+    action.reason = force_->order.reason;
+    if (force_->ends) action.lasts = *force_->ends - now;
     out.push_back({{Kind::force, force_->number}, action});
   }
   for (Verdict& verdict : verdicts_) {

@@ -80,6 +80,16 @@ class FleetPart {
   // With what time alone has brought about since it was read.
   BreakerState state(MonoTime now) const;
   BreakerMode mode(MonoTime now) const;
+  // ---- Of the record's mode. Requires: record().
+
+  // Who set it, and why.
+  ModeOrder order() const;
+  // When it ends, by this process's clock; absent: it does not.
+  std::optional<MonoTime> mode_ends() const;
+  // Whether time alone ended it.
+  bool mode_is_over(MonoTime now) const;
+
+  MonoTime since() const noexcept { return mono(record_->since); }
   // The record's `until`, by this process's clock.
   MonoTime until() const noexcept { return mono(record_->until); }
   // Whether the record closed after `then`, in which this process opened: the fleet has tried
@@ -105,9 +115,10 @@ class FleetPart {
   std::optional<MonoTime> tripped_at() const noexcept { return tripped_at_; }
   // An operator's word. It goes before everything else where it can be told at once; later, or told
   // again, it gives way to another operator's that came since.
-  void force(BreakerMode mode, MonoTime now);
+  // `ends`: it is over then, told or not.
+  void force(ModeOrder order, std::optional<MonoTime> ends, MonoTime now);
   // The store has lost that mode.
-  void put_back(BreakerMode mode);
+  void put_back(ModeOrder order, std::optional<MonoTime> ends);
   bool forcing() const noexcept { return force_.has_value(); }
   // A probe ended. False: it is none, or its time was over. What a caller reported is in
   // take_ended() as soon as the store has said whether it counted.
@@ -155,7 +166,8 @@ class FleetPart {
     Instant mode_until{};
   };
   struct Force {
-    BreakerMode mode = BreakerMode::automatic;
+    ModeOrder order;
+    std::optional<MonoTime> ends{};
     Word known{};                      // when it was set
     std::optional<MonoTime> set_at{};  // absent: it was told before, or is put back
     std::uint64_t number = 0;

@@ -47,6 +47,7 @@ void append_fleet(std::string& out, const BreakerSnapshot& breaker) {
   Members members(out);
   members.text("store", breaker.tie == FleetTie::follows ? "answers" : "away");
   members.text("decides", breaker.tie == FleetTie::follows ? "fleet" : "this worker");
+  members.text("changes", breaker.pushed ? "pushed" : "polled");
   if (breaker.fleet) {
     const FleetRecord& fleet = *breaker.fleet;
     members.text("state", to_string(fleet.state));
@@ -70,6 +71,11 @@ void append_breaker(std::string& out, const BreakerSnapshot& breaker) {
   members.text("breaker", breaker.name);
   members.text("state", to_string(breaker.state));
   members.text("mode", to_string(breaker.mode));
+  if (!breaker.mode_by.empty()) members.text("mode_by", breaker.mode_by);
+  if (!breaker.mode_reason.empty()) members.text("mode_reason", breaker.mode_reason);
+  if (breaker.mode != BreakerMode::automatic)
+    members.milliseconds_of("mode_for_ms", breaker.mode_for);
+  if (breaker.mode_left) members.milliseconds_of("mode_left_ms", *breaker.mode_left);
   members.number("generation", breaker.generation);
   members.milliseconds_of("for_ms", breaker.for_time);
   members.number("share_percent", breaker.share_percent);

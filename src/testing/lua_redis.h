@@ -57,6 +57,9 @@ class LuaRedis {
   void set_expiry(bool on) noexcept { expiry_ = on; }
   // Every write command from now on fails with this error; empty: none does.
   void fail_writes_with(std::string error) { write_fault_ = std::move(error); }
+  // The same of PUBLISH.
+  void fail_publish_with(std::string error) { publish_fault_ = std::move(error); }
+  std::uint64_t published() const noexcept { return published_; }
 
   const std::string& run_id() const noexcept { return run_id_; }
 
@@ -83,6 +86,8 @@ class LuaRedis {
   std::map<std::string, std::string, std::less<>> shas_;     // by text
   std::map<std::string, int, std::less<>> compiled_;         // by SHA-1: places in Lua's registry
   std::string write_fault_;
+  std::string publish_fault_;
+  std::uint64_t published_ = 0;
   const std::string name_;
   std::string run_id_;
   std::uint64_t starts_ = 0;

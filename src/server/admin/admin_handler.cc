@@ -39,7 +39,8 @@ const AdminHandler::Entry AdminHandler::kEntries[] = {
     {"/policy/reload", &AdminHandler::reload, true, "POST: loads the policy again"},
     {"/reset", &AdminHandler::reset, true, "POST: forgets the counters of some values"},
     {"/breaker", &AdminHandler::breaker, true,
-     "POST: sets the mode of a breaker: {\"breaker\": NAME, \"mode\": \"forced_open\"}"},
+     "POST: sets the mode of a breaker: {\"breaker\": NAME, \"mode\": \"forced_open\", \"by\": "
+     "\"ada\", \"reason\": \"migration\", \"for_ms\": 600000}; the last three may be left out"},
 };
 
 AdminHandler::AdminHandler(Parts parts, AdminAccess access)
@@ -145,12 +146,18 @@ void AdminHandler::append_safeguards() {
 }
 
 void AdminHandler::breaker(const http::Request& request, http::Exchange& exchange) {
-  constexpr unsigned kBoth = http::SafeguardBody::kBreaker | http::SafeguardBody::kMode;
-  if (const auto fault = safeguard_body_.read(request.body, kBoth, kBoth))
+  using Body = http::SafeguardBody;
+  constexpr unsigned kNeeded = Body::kBreaker | Body::kMode;
+  constexpr unsigned kTaken = kNeeded | Body::kBy | Body::kReason | Body::kFor;
+  if (const auto fault = safeguard_body_.read(request.body, kTaken, kNeeded))
     return exchange.problem(400, *fault);
   Result<Breaker> breaker = parts_.guard.breaker(safeguard_body_.breaker);
   if (!breaker) return exchange.problem(404, "The policy has no breaker of that name.");
-  breaker->set_mode(safeguard_body_.mode);
+  const Result<void> set = breaker->set_mode({.mode = safeguard_body_.mode,
+                                              .by = std::string(safeguard_body_.by),
+                                              .reason = std::string(safeguard_body_.reason),
+                                              .lasts = safeguard_body_.lasts});
+  if (!set) return exchange.problem(400, set.error().message + ".");
   render::append_breaker(text_, breaker->snapshot());
   text_ += '\n';
   exchange.body(200, render::kJsonContentType, text_);

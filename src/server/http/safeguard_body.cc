@@ -11,7 +11,7 @@ namespace {
 
 using Member = SafeguardBody::Member;
 
-constexpr std::array<std::pair<std::string_view, Member>, 16> kMembers{{
+constexpr std::array<std::pair<std::string_view, Member>, 19> kMembers{{
     {"spread", Member::kSpread},
     {"permit", Member::kPermit},
     {"outcome", Member::kOutcome},
@@ -28,10 +28,15 @@ constexpr std::array<std::pair<std::string_view, Member>, 16> kMembers{{
     {"on_expiry", Member::kOnExpiry},
     {"reservation", Member::kReservation},
     {"units", Member::kUnits},
+    {"by", Member::kBy},
+    {"reason", Member::kReason},
+    {"for_ms", Member::kFor},
 }};
 
 // A day: no breaker waits longer.
 constexpr std::uint64_t kMostMilliseconds = 86'400'000;
+// Of a wait that a dependency asked for, and of a mode: a year, and a day more in a leap year.
+constexpr std::uint64_t kYearMilliseconds = 366 * kMostMilliseconds;
 
 std::string names_of(unsigned members) {
   std::string out;
@@ -56,7 +61,8 @@ std::optional<Enum> among(const std::array<Enum, N>& all, std::string_view word,
 std::optional<std::string> SafeguardBody::read(std::string_view text, unsigned taken,
                                                unsigned needed) {
   spread.reset();
-  permit = breaker = route = reservation = {};
+  permit = breaker = route = reservation = by = reason = {};
+  lasts.reset();
   id.reset();
   estimate = units = 0;
   expire.reset();
@@ -103,9 +109,9 @@ bool SafeguardBody::read_member(Member which, std::string_view key) {
     case kOutcome:
       return read_outcome();
     case kRetryAfter:
-      return read_time(key, retry_after);
+      return read_wait(key, retry_after);
     case kOpenFor:
-      return read_time(key, open_for);
+      return read_wait(key, open_for);
     case kDescriptors:
       return read_descriptors();
     case kWeight: {
@@ -132,6 +138,16 @@ bool SafeguardBody::read_member(Member which, std::string_view key) {
       return read_text(key, reservation);
     case kUnits:
       return read_number(key, 0, kMaxUnits, units);
+    case kBy:
+      return read_text(key, by);
+    case kReason:
+      return read_text(key, reason);
+    case kFor: {
+      std::uint64_t milliseconds = 0;
+      if (!read_number(key, 1, kYearMilliseconds, milliseconds)) return false;
+      lasts = std::chrono::milliseconds(milliseconds);
+      return true;
+    }
   }
   return false;
 }
@@ -155,6 +171,14 @@ bool SafeguardBody::read_time(std::string_view field, std::optional<Nanos>& valu
   std::uint64_t milliseconds = 0;
   if (!read_number(field, 0, kMostMilliseconds, milliseconds)) return false;
   value = std::chrono::milliseconds(milliseconds);
+  return true;
+}
+
+// What somebody else says, and the caller only hands on: more than a year is a year.
+bool SafeguardBody::read_wait(std::string_view field, std::optional<Nanos>& value) {
+  std::uint64_t milliseconds = 0;
+  if (!read_number(field, 0, UINT64_MAX, milliseconds)) return false;
+  value = std::chrono::milliseconds(std::min(milliseconds, kYearMilliseconds));
   return true;
 }
 

@@ -38,6 +38,9 @@ class SafeguardBody {
     kOnExpiry = 8'192,
     kReservation = 16'384,
     kUnits = 32'768,
+    kBy = 65'536,
+    kReason = 131'072,
+    kFor = 262'144,
   };
 
   // `taken`, and `needed` of them. Returns what is wrong, as a sentence that names the field. What
@@ -54,6 +57,9 @@ class SafeguardBody {
   std::optional<std::string_view> id;  // needed: given
   BreakerMode mode = BreakerMode::automatic;
   std::string_view breaker;
+  std::string_view by;
+  std::string_view reason;
+  std::optional<Nanos> lasts;  // "for_ms"
   std::string_view route;
   std::uint64_t estimate = 0;
   std::optional<Nanos> expire;
@@ -68,6 +74,7 @@ class SafeguardBody {
   bool read_number(std::string_view field, std::uint64_t least, std::uint64_t most,
                    std::uint64_t& value);
   bool read_time(std::string_view field, std::optional<Nanos>& value);
+  bool read_wait(std::string_view field, std::optional<Nanos>& value);
   bool read_outcome();
   bool read_mode();
   bool read_on_expiry();

@@ -122,8 +122,8 @@ TEST(SafeguardHandler, SaysWhatIsWrongWithABody) {
   EXPECT_EQ(rig.post(report, R"({"permit":"a","permit":"a"})").text, "permit is given twice");
   EXPECT_EQ(rig.post(report, R"({"weight":1})").text,
             "a member is unknown; allowed: permit, outcome, retry_after_ms, open_for_ms");
-  EXPECT_EQ(rig.post(report, R"({"retry_after_ms":86400001})").text,
-            "retry_after_ms must be a whole number from 0 to 86400000");
+  EXPECT_EQ(rig.post(report, R"({"retry_after_ms":-1})").text,
+            "retry_after_ms must be a whole number from 0 to 18446744073709551615");
   EXPECT_EQ(rig.post("/v1/lease/reports/renew", "{}").text, "id is missing");
   EXPECT_EQ(rig.post("/v1/lease/reports/acquire", R"({"descriptors":{"a":"1","a":"2"}})").text,
             "descriptors name one source twice");
@@ -198,6 +198,21 @@ TEST(SafeguardHandler, SaysWhatItWouldOtherwiseHaveCut) {
   EXPECT_NE(open.text.find("at most 300000"), std::string::npos) << open.text;
   EXPECT_EQ(told(R"("retry_after_ms":86400000)").text,
             "{\"state\":\"closed\",\"retry_after_cut_to_ms\":300000}\n");
+}
+
+TEST(SafeguardHandler, TakesWhateverADependencyAsksForAndSaysWhatItCutItTo) {
+  // Two days, as an upstream says it, and more than there is time.
+  for (const char* const wanted : {"172800000", "18446744073709551615"}) {
+    SafeguardRig rig;
+    const auto failed = [&] {
+      return rig.post("/v1/breaker/payments/report",
+                      R"({"permit":")" + rig.permit() +
+                          R"(","outcome":"failure","retry_after_ms":)" + wanted + "}");
+    };
+    EXPECT_EQ(failed().text, "{\"state\":\"closed\",\"retry_after_cut_to_ms\":300000}\n");
+    EXPECT_EQ(failed().text, "{\"state\":\"open\",\"retry_after_cut_to_ms\":300000}\n");
+    EXPECT_EQ(rig.post("/v1/breaker/payments/admit").lines, "Retry-After: 300\r\n");
+  }
 }
 
 TEST(SafeguardHandler, FindsANameThatIsEscaped) {

@@ -53,6 +53,18 @@ class StoreLog final : public Observer {
 
   void on_breaker_event(const BreakerEvent& event) override {
     const bool opens = event.to == BreakerState::open;
+    if (event.order) {
+      // Whose word it was, and until when; what nobody said is empty.
+      log_.write(opens ? render::LogLevel::error : render::LogLevel::info, "breaker_changed",
+                 {{"breaker", event.breaker},
+                  {"to", to_string(event.to)},
+                  {"mode", to_string(event.mode)},
+                  {"cause", to_string(event.cause)},
+                  {"by", event.order->by},
+                  {"reason", event.order->reason},
+                  {"lasts", event.order->lasts.value_or(Nanos::zero())}});
+      return;
+    }
     log_.write(opens ? render::LogLevel::error : render::LogLevel::info, "breaker_changed",
                {{"breaker", event.breaker},
                 {"to", to_string(event.to)},

@@ -114,11 +114,32 @@ bool read_letters(char state, char mode, CircuitRecord& record) {
   return true;
 }
 
+// Who ordered a mode, and why: the first's length, then both.
+constexpr std::size_t kMostBy = 64;
+constexpr std::size_t kMostReason = 200;
+
+std::string note_of(std::string_view by, std::string_view reason) {
+  by = by.substr(0, kMostBy);
+  std::string out;
+  if (by.empty() && reason.empty()) return out;
+  append_uint(by.size(), 1, out);
+  return out.append(by).append(reason.substr(0, kMostReason));
+}
+
+// Of another's note whatever is too long is left out.
+void read_note(std::string_view note, CircuitRecord& record) {
+  if (note.empty()) return;
+  const std::size_t by = static_cast<unsigned char>(note[0]);
+  note.remove_prefix(1);
+  record.by = note.substr(0, std::min(by, kMostBy));
+  if (note.size() > by) record.reason = note.substr(by, kMostReason);
+}
+
 bool read_record(std::string_view value, CircuitRecord& record) {
-  constexpr std::size_t kHead = 43;
+  constexpr std::size_t kHead = 45;
   constexpr std::size_t kVote = 15;
   constexpr std::size_t kProbe = 18;
-  if (value.size() < kHead || value[0] != 'c' || !read_letters(value[1], value[26], record))
+  if (value.size() < kHead || value[0] != 'd' || !read_letters(value[1], value[26], record))
     return false;
   ByteReader front(value.substr(2, 24));
   record.epoch = front.uint(6);
@@ -126,14 +147,16 @@ bool read_record(std::string_view value, CircuitRecord& record) {
   record.openings = static_cast<std::uint32_t>(front.uint(2));
   record.since = instant_of(front.uint(6));
   record.until = instant_of(front.uint(6));
-  ByteReader back(value.substr(27, 16));
+  ByteReader back(value.substr(27, 18));
   record.mode_until = instant_of(back.uint(6));
   record.ok = static_cast<std::uint32_t>(back.uint(2));
   record.failed = static_cast<std::uint32_t>(back.uint(2));
   back.skip(4);
   const std::uint64_t votes = back.uint(2);
-  if (!front.done() || !back.done()) return false;
-  value.remove_prefix(kHead);
+  const std::uint64_t note = back.uint(2);
+  if (!front.done() || !back.done() || value.size() < kHead + note) return false;
+  read_note(value.substr(kHead, note), record);
+  value.remove_prefix(kHead + note);
   if (value.size() < votes * kVote || (value.size() - votes * kVote) % kProbe != 0) return false;
   for (std::uint64_t i = 0; i < votes; ++i, value.remove_prefix(kVote)) {
     ByteReader who(value.substr(0, 8));
@@ -169,7 +192,8 @@ std::vector<std::string> circuit_arguments(const CircuitAction& action,
   return {std::string(word_of(action.kind)), who,
           std::to_string(action.epoch),      std::to_string(action.round),
           std::string(word_of(action.flag)), std::to_string(b),
-          std::to_string(ms(action.wanted)), packed(action, config)};
+          std::to_string(ms(action.wanted)), packed(action, config),
+          note_of(action.by, action.reason)};
 }
 
 StoreCall circuit_call(const CircuitAction& action, const BreakerConfig& config, std::string key,

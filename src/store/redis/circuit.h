@@ -45,6 +45,8 @@ struct CircuitAction {
   std::uint32_t probe = 0;              // settle: its number
   Nanos wanted{0};                      // a wait that the dependency asked for
   std::int32_t jitter_thousandths = 0;  // of the wait, should this open it; -500 to 500
+  std::string by{};                     // force: who, and why; at most 64 and 200 bytes
+  std::string reason{};
 };
 
 struct CircuitRecord {
@@ -69,6 +71,8 @@ struct CircuitRecord {
   Instant until{};  // open: of the wait; half-open: of the round; recovering: of the ramp
   Mode mode = Mode::automatic;
   Instant mode_until{};  // automatic: when it was set; zero: never
+  std::string by;        // of the mode: who set it, and why
+  std::string reason;
   std::uint32_t ok = 0;
   std::uint32_t failed = 0;
   std::vector<Vote> votes;

@@ -436,12 +436,12 @@ TEST(CircuitScript, ChangesOfStateAreSeenAtOneKeyAndVotesAreNot) {
   EXPECT_NE(changes(), opened);
 }
 
-TEST(Circuit, IsOneScriptOfTwoKeysAndEightArguments) {
+TEST(Circuit, IsOneScriptOfTwoKeysAndNineArguments) {
   const StoreCall call =
       circuit_call({.kind = CircuitKind::probe, .who = 7}, CircuitRig::config(), "key", "changes");
   EXPECT_EQ(call.script, &kCircuitScript);
   EXPECT_EQ(call.keys, (std::vector<std::string>{"key", "changes"}));
-  ASSERT_EQ(call.arguments.size(), 8U);
+  ASSERT_EQ(call.arguments.size(), 9U);
   EXPECT_EQ(call.arguments[0], "p");
   EXPECT_EQ(call.arguments[7].size(), 41U);
 }

@@ -4,7 +4,7 @@
 --         open wait, its maximum (4 each), jitter in thousandths + 500 (2), probes, in flight, needed
 --         (2 each), probe deadline (4), whether an expired probe has failed (1), longest half-open (4),
 --         length of recovering (4), closed time that forgets openings (4), longest wanted wait (4),
---         thousandths of the voters that open (2), most voters (2); times in ms
+--         thousandths of the voters that open (2), most voters (2); times in ms; a note
 -- action: 'r' read
 --         'v' vote      a: 'b' bad, 'B' bad by what was seen a while ago, or 'g' good, b: how long it
 --                       counts, c: wanted wait
@@ -12,10 +12,12 @@
 --         'p' probe     may this caller send one?
 --         's' settle    a: 'o' ok, 'f' failed or 'n' neither, b: the probe's number, c: wanted wait
 --         'f' force     a: 'a' automatic, 'O' open or 'C' closed, b: for how long, 0 for good; with
---                       an epoch, only where no record stands, or one of that epoch
--- The value, where an automatic mode's `until` is when it was set: 'c' state epoch(6) round(4) openings(2) since(6) until(6) mode mode-until(6) ok(2) bad(2)
---            next(4) votes(2) then a vote each: who(8) flag till(6); then a probe each:
---            who(8) number(4) till(6)
+--                       an epoch, only where no record stands, or one of that epoch. The note,
+--                       whose and why, is kept with the mode
+-- The value, where an automatic mode's `until` is when it was set: 'd' state epoch(6) round(4) openings(2) since(6) until(6) mode mode-until(6) ok(2) bad(2)
+--            next(4) votes(2) note(2), then the note; then a vote each: who(8) flag till(6); then a
+--            probe each: who(8) number(4) till(6)
+-- Every change of state is published, on a channel of the second key's name: a hint to look there.
 -- The reply: seconds and microseconds of TIME, what came of it, the probe's number, whether a damaged
 --            value was thrown away, the value ('' where none is kept).
 --   0 done, or nothing to do; 1 a probe may go; 2 none may; 3 the caller's epoch, round or probe is not
@@ -23,7 +25,7 @@
 local sub, byte, pack, unpack = string.sub, string.byte, struct.pack, struct.unpack
 local floor, max, min = math.floor, math.max, math.min
 local action, me, epoch, round = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local a, b, c = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7])
+local a, b, c, note = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[9]
 local open_wait, max_wait, jitter, probes, in_flight, needed, deadline, expired_fails, max_half,
   ramp, forget, max_wanted, quorum, most = unpack('>I4I4I2I2I2I2I4I1I4I4I4I4I2I2', ARGV[8])
 local t = redis.call('TIME')
@@ -32,17 +34,18 @@ local now = t[1] * 1000 + floor(t[2] / 1000)
 -- An epoch begins with the time, so that none of a record's epochs was one of an earlier record, nor
 -- of what a failover has lost of this one.
 local r = {state = 'c', epoch = now, round = 0, openings = 0, since = now, till = 0, mode = 'a',
-  mode_till = 0, ok = 0, bad = 0, next = 1, votes = {}, probes = {}}
+  mode_till = 0, ok = 0, bad = 0, next = 1, votes = {}, probes = {}, note = ''}
 
 local function read(v)
-  if #v < 43 or sub(v, 1, 1) ~= 'c' then return false end
-  local got, votes = {votes = {}, probes = {}}, nil
+  if #v < 45 or sub(v, 1, 1) ~= 'd' then return false end
+  local got, votes, noted = {votes = {}, probes = {}}, nil, nil
   got.state, got.epoch, got.round, got.openings, got.since, got.till, got.mode, got.mode_till,
-    got.ok, got.bad, got.next, votes = unpack('>c1I6I4I2I6I6c1I6I2I2I4I2', v, 2)
+    got.ok, got.bad, got.next, votes, noted = unpack('>c1I6I4I2I6I6c1I6I2I2I4I2I2', v, 2)
   if not string.find('cohr', got.state, 1, true) or not string.find('aOC', got.mode, 1, true) then
     return false
   end
-  local at = 44
+  local at = 46 + noted
+  got.note = sub(v, 46, at - 1)
   if #v < at - 1 + votes * 15 then return false end
   for i = 1, votes do
     local who, flag, till = unpack('>c8c1I6', v, at)
@@ -107,7 +110,7 @@ end
 -- What time alone brings about.
 local function pass()
   if r.mode ~= 'a' and r.mode_till > 0 and now >= r.mode_till then
-    r.mode, r.mode_till = 'a', 0
+    r.mode, r.mode_till, r.note = 'a', 0, ''
     go('c', 0)
   end
   if r.mode ~= 'a' then return end
@@ -194,7 +197,7 @@ elseif action == 'f' then
   if epoch > 0 and found and r.epoch ~= epoch then
     outcome = 3
   else
-    r.mode, r.mode_till = a, a == 'a' and now or b > 0 and now + b or 0
+    r.mode, r.mode_till, r.note = a, a == 'a' and now or b > 0 and now + b or 0, note
     if a == 'a' then r.openings = 0 end
     -- Told by a round that is not 0 from a record that was just made: whoever is open closes.
     r.round = (r.round + 1) % 4294967296
@@ -203,8 +206,8 @@ elseif action == 'f' then
 end
 
 if moved or written then
-  local out = {'c', pack('>c1I6I4I2I6I6c1I6I2I2I4I2', r.state, r.epoch, r.round, r.openings, r.since,
-    r.till, r.mode, r.mode_till, r.ok, r.bad, r.next, #r.votes)}
+  local out = {'d', pack('>c1I6I4I2I6I6c1I6I2I2I4I2I2', r.state, r.epoch, r.round, r.openings,
+    r.since, r.till, r.mode, r.mode_till, r.ok, r.bad, r.next, #r.votes, #r.note), r.note}
   for _, x in ipairs(r.votes) do out[#out + 1] = pack('>c8c1I6', x.who, x.flag, x.till) end
   for _, p in ipairs(r.probes) do out[#out + 1] = pack('>c8I4I6', p.who, p.number, p.till) end
   v = table.concat(out)
@@ -217,7 +220,10 @@ if moved or written then
   end
   redis.call('SET', KEYS[1], v, 'PX', ttl)
   if moved then
-    redis.call('SET', KEYS[2], t[1] .. '.' .. t[2] .. ' ' .. r.epoch .. ' ' .. KEYS[1], 'PX', 86400000)
+    local news = t[1] .. '.' .. t[2] .. ' ' .. r.epoch .. ' ' .. KEYS[1]
+    redis.call('SET', KEYS[2], news, 'PX', 86400000)
+    -- Who may not publish is found by those who look.
+    redis.pcall('PUBLISH', KEYS[2], news)
   end
 elseif not found then
   v = ''
