@@ -26,7 +26,8 @@ CircuitDesk::CircuitDesk(StoreLine& line, redis::KeySpace keys, Clock& clock, Na
       keys_(std::move(keys)),
       clock_(clock),
       deadline_(deadline),
-      changes_key_(keys_.meta({}, "circuits")),
+      silence_(std::max(kSilence, 2 * deadline)),
+      changes_key_(channel(keys_)),
       slot_(redis::key_slot(changes_key_)),
       wake_at_(std::move(wake_at)),
       whos_(random),
@@ -58,7 +59,10 @@ void CircuitDesk::watch(std::vector<Breaker> breakers) {
     if (!stays) old.core->share(nullptr, 0);
   }
   for (std::size_t i = 0; i < next->size(); ++i) (*next)[i].core->share(this, whos[i]);
-  if (next->empty()) return;
+  if (next->empty()) {
+    if (hints_ != nullptr) line_.post([this] { tend_hints(); });
+    return;
+  }
   line_.post([this] {
     read_again_ = {};
     on_wake();
@@ -75,7 +79,7 @@ void CircuitDesk::poke() noexcept {
 
 bool CircuitDesk::answers() const noexcept {
   const std::int64_t at = heard_at_.load(std::memory_order_acquire);
-  return at != INT64_MIN && clock_.mono().time_since_epoch().count() - at < kSilence.count();
+  return at != INT64_MIN && clock_.mono().time_since_epoch().count() - at < silence_.count();
 }
 
 // ---- The loop's
@@ -93,9 +97,33 @@ void CircuitDesk::line_changed() {
   on_wake();
 }
 
+void CircuitDesk::tend_hints() {
+  if (hints_ == nullptr) return;
+  const bool wanted = !list()->empty() && line_.up(slot_);
+  hints_->tend(wanted ? line_.where(slot_) : std::nullopt);
+}
+
+void CircuitDesk::hinted() {
+  if (list()->empty() || !line_.up(slot_)) return;
+  const MonoTime now = clock_.mono();
+  // What is being read may be older than the hint.
+  hint_waits_ = looking_ || now < next_hinted_;
+  if (looking_) return;
+  if (hint_waits_) return wake_at_(next_hinted_);
+  next_hinted_ = now + kHintPace;
+  look();
+}
+
+void CircuitDesk::look_again() {
+  looking_ = false;
+  if (hint_waits_) hinted();
+}
+
 void CircuitDesk::on_wake() {
+  tend_hints();
   if (list()->empty()) return;
   tell_all();
+  if (!looking_ && std::exchange(hint_waits_, false)) next_hinted_ = clock_.mono() + kHintPace;
   if (line_.up(slot_) && !looking_) look();
   arm();
 }
@@ -138,14 +166,15 @@ void CircuitDesk::look() {
 
 void CircuitDesk::looked(const redis::ErrorRow* error, const redis::Reply* reply, bool late) {
   if (late) return;
-  looking_ = false;
-  if (error != nullptr || reply == nullptr) return;
+  if (error != nullptr || reply == nullptr) {
+    looking_ = false;
+    return;
+  }
   const redis::ReplyNode& root = reply->root();
   const std::string now(root.type == redis::ReplyType::string ? reply->text(root)
                                                               : std::string_view());
   heard();
-  if (now == changes_) return;
-  looking_ = true;
+  if (now == changes_) return look_again();
   read_all();
 }
 
@@ -167,10 +196,10 @@ void CircuitDesk::read(const List& of, std::size_t from) {
       slot_, redis::circuits_call(std::move(keys)), kUnhurried,
       [this, of, from, count](const redis::ErrorRow* error, const redis::Reply* reply, bool late) {
         if (late) return;
-        looking_ = false;
         redis::CircuitsReply read;
         if (error != nullptr || reply == nullptr || !redis::read_circuits(*reply, count, read)) {
           read_again_ = {};
+          looking_ = false;
           return;
         }
         heard();
@@ -178,6 +207,7 @@ void CircuitDesk::read(const List& of, std::size_t from) {
         if (from == 0) changes_ = read.changes;
         for (std::size_t i = 0; i < count; ++i)
           (*of)[from + i].core->fleet_read(read.records[i], read.now, clock_.mono());
+        look_again();
       });
 }
 

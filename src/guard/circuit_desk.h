@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "breaker/fleet_carrier.h"
+#include "guard/circuit_hints.h"
 #include "guard/store_line.h"
 #include "store/redis/circuit.h"
 #include "store/redis/physical_key.h"
@@ -22,28 +23,40 @@ namespace weir::guard {
 
 // Carries the words of shared breakers to the store, and what stands there back.
 //
-// Guarantees:  a change of any breaker is seen within kPoll and a fifth, and one round trip; a
-//              record that vanished, within kRead. While nothing changes the store sees one GET in
-//              kPoll for all breakers together, and a vote of each in half the time that it counts.
+// Guarantees:  a change of any breaker is seen within kPoll and a fifth, and one round trip; where
+//              the store tells of it, within two round trips. A record that vanished is seen within
+//              kRead. While nothing changes the store sees one GET in kPoll for all breakers
+//              together, and a vote of each in half the time that it counts; however many hints
+//              come, one GET more in kHintPace.
 // Threads:     the loop's alone, where nothing else is said.
 class CircuitDesk final : public breaker::FleetCarrier {
  public:
   static constexpr Nanos kPoll = std::chrono::milliseconds(100);
   // Everything is read again, whether it changed or not.
   static constexpr Nanos kRead = std::chrono::seconds(2);
-  // A store that has said nothing for so long is away.
+  // Between two looks because of hints.
+  static constexpr Nanos kHintPace = std::chrono::milliseconds(50);
+  // A store that has said nothing for so long, or for twice its deadline, is away.
   static constexpr Nanos kSilence = std::chrono::milliseconds(500);
 
   // `wake_at` asks for on_wake() then: one wake-up, a later one replaces an earlier one.
   CircuitDesk(StoreLine& line, store::redis::KeySpace keys, Clock& clock, Nanos deadline,
               std::uint64_t random, std::function<void(MonoTime)> wake_at);
 
+  // Changes are told through it, too. Before the first watch().
+  void listen(CircuitHints& hints) { hints_ = &hints; }
+  // The store told of a change.
+  void hinted();
   void on_wake();
   // The connection came, or went.
   void line_changed();
 
   // ---- From any thread.
 
+  // Where changes are published.
+  static std::string channel(const store::redis::KeySpace& keys) {
+    return keys.meta({}, "circuits");
+  }
   // These are shared from now on, and no others.
   void watch(std::vector<Breaker> breakers);
   // None is; nothing is called back any more.
@@ -51,6 +64,7 @@ class CircuitDesk final : public breaker::FleetCarrier {
 
   void poke() noexcept override;
   bool answers() const noexcept override;
+  bool pushed() const noexcept override { return hints_ != nullptr && hints_->listening(); }
   bool may_wait() const noexcept override { return !line_.in_loop(); }
   Nanos patience() const noexcept override { return deadline_; }
 
@@ -68,6 +82,8 @@ class CircuitDesk final : public breaker::FleetCarrier {
   void looked(const store::redis::ErrorRow* error, const store::redis::Reply* reply, bool late);
   void read_all();
   void read(const List& of, std::size_t from);
+  void look_again();
+  void tend_hints();
   void arm();
   void heard();
 
@@ -75,6 +91,7 @@ class CircuitDesk final : public breaker::FleetCarrier {
   const store::redis::KeySpace keys_;
   Clock& clock_;
   const Nanos deadline_;
+  const Nanos silence_;
   const std::string changes_key_;
   const std::uint16_t slot_;
   const std::function<void(MonoTime)> wake_at_;
@@ -87,6 +104,9 @@ class CircuitDesk final : public breaker::FleetCarrier {
 
   // The loop's alone.
   std::uint64_t random_;
+  CircuitHints* hints_ = nullptr;
+  bool hint_waits_ = false;
+  MonoTime next_hinted_{};  // look, not before
   bool looking_ = false;
   bool was_up_ = false;
   std::string changes_;

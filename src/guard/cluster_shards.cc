@@ -352,6 +352,13 @@ void ClusterShards::connection_changed(Shard& shard) {
   if (ports_.changed) ports_.changed();
 }
 
+std::optional<redis::Endpoint> ClusterShards::where(std::uint16_t slot) const {
+  const ShardDriver* const owner = &owner_now(slot);
+  for (const auto& shard : shards_)
+    if (&shard->driver() == owner) return shard->hosted->where();
+  return std::nullopt;
+}
+
 void ClusterShards::refresh_soon() {
   if (stopping_ || std::exchange(refreshing_, true)) return;
   const auto spread = static_cast<std::uint64_t>(kRefreshSpread.count());

@@ -129,6 +129,8 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
   void stop();
   // A node said that another one owns a slot: the map is read again soon.
   void refresh_soon();
+  // Where the owner of that slot is; absent: nobody owns it.
+  std::optional<store::redis::Endpoint> where(std::uint16_t slot) const;
 
   // ---- From any thread.
 

@@ -27,6 +27,8 @@
 #include "guard/store_line.h"
 #include "policy/store_url.h"
 #include "render/text.h"
+#include "store/redis/asio_wire.h"
+#include "store/redis/store_address.h"
 #include "store/redis/topology/server_wire.h"
 
 namespace weir::guard {
@@ -52,6 +54,14 @@ class ClusterStore final : public SharedStore, private StoreLine {
                   [this](MonoTime when) {
                     wake_at(circuits_timer_, when, [this] { circuits_.on_wake(); });
                   }),
+        hints_({.channel = CircuitDesk::channel(keys_),
+                .credentials = redis::has_credentials(options.spec, options.url)
+                                   ? redis::credentials_of(options.spec, options.url)
+                                   : nullptr,
+                .connect_timeout = options.spec.connect_timeout,
+                .random = options.random ^ kHints},
+               std::make_unique<redis::AsioWire>(io_, redis::Endpoint{}), clock,
+               [this] { circuits_.hinted(); }),
         leases_timer_(io_),
         leases_(*this, keys_, clock, deadline_,
                 {.wake_at =
@@ -81,6 +91,7 @@ class ClusterStore final : public SharedStore, private StoreLine {
                      [this](SharedAsk& ask, ShardDriver& to) {
                        if (!queue({&ask, &to, nullptr})) to.no_room(ask);
                      }}) {
+    circuits_.listen(hints_);
     source_ = metrics_.add_source([this](render::Exposition& out) { write_metrics(out); });
   }
 
@@ -95,6 +106,7 @@ class ClusterStore final : public SharedStore, private StoreLine {
       stopping_ = true;
       take_in();
       shards_.leave([this] {
+        hints_.stop();
         shards_.stop();  // answers everything that waits, or asks the fallback
         if (fallback_) {
           take_in();
@@ -276,6 +288,9 @@ class ClusterStore final : public SharedStore, private StoreLine {
   // ---- The line of breakers and leases: to whom their slot belongs just now.
 
   bool up(std::uint16_t slot) const override { return shards_.owner_now(slot).ready(); }
+  std::optional<redis::Endpoint> where(std::uint16_t slot) const override {
+    return shards_.where(slot);
+  }
   void call(std::uint16_t slot, redis::StoreCall call, Nanos within,
             redis::CallHandler handler) override {
     shards_.owner(slot).call(
@@ -418,9 +433,11 @@ class ClusterStore final : public SharedStore, private StoreLine {
   asio::io_context io_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
   static constexpr std::uint64_t kCircuits = 0x636972637569747aU;
+  static constexpr std::uint64_t kHints = 0x68696e7473000000U;
   bool stopping_ = false;
   asio::steady_timer circuits_timer_;
   CircuitDesk circuits_;
+  CircuitHints hints_;
   asio::steady_timer leases_timer_;
   LeaseDesk leases_;
   FallbackObserver fallback_observer_;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -42,6 +43,9 @@ class HostedShard final : private ShardDriver::Host {
 
   ShardDriver& driver() noexcept { return driver_; }
   const ShardDriver& driver() const noexcept { return driver_; }
+
+  // See Wire.
+  std::optional<store::redis::Endpoint> where() const { return wire_->where(); }
 
   // From the loop: answers everything that waits, closes the connection, and wakes no more.
   void stop() {

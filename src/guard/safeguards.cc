@@ -5,6 +5,7 @@
 #include <mutex>
 #include <set>
 
+#include "breaker/breaker_core.h"
 #include "guard/descriptor_values.h"
 #include "policy/key.h"
 #include "policy/names.h"
@@ -44,10 +45,9 @@ void Safeguards::apply(const policy::Model& model) {
     if (spec.shared) shared_breakers_.insert(spec.name);
     Result<Breaker> breaker = breakers_.put(spec.name, spec.config);
     if (!breaker) continue;
-    // What an operator set stands until he takes it back; shadow comes and goes with the policy.
-    const BreakerMode mode = breaker->mode();
-    if (mode == BreakerMode::automatic && spec.shadow) breaker->set_mode(BreakerMode::shadow);
-    if (mode == BreakerMode::shadow && !spec.shadow) breaker->set_mode(BreakerMode::automatic);
+    // What an operator set stands until he takes it back, or its time is over.
+    BreakerCore::of(*breaker)->set_policy_mode(spec.shadow ? BreakerMode::shadow
+                                                           : BreakerMode::automatic);
   }
   for (const Breaker& breaker : breakers_.all())
     if (!named.contains(breaker.name())) breakers_.remove(breaker.name());

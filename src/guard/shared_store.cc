@@ -23,6 +23,8 @@
 #include "guard/store_line.h"
 #include "guard/view_writer.h"
 #include "policy/store_url.h"
+#include "store/redis/asio_wire.h"
+#include "store/redis/store_address.h"
 #include "store/redis/topology/server_wire.h"
 
 namespace weir::guard {
@@ -44,6 +46,14 @@ class ThreadedStore final : public SharedStore, private StoreLine {
                   [this](MonoTime when) {
                     wake_at(circuits_timer_, when, [this] { circuits_.on_wake(); });
                   }),
+        hints_({.channel = CircuitDesk::channel(first.keys),
+                .credentials = redis::has_credentials(first.spec, first.url)
+                                   ? first.options.client.credentials
+                                   : nullptr,
+                .connect_timeout = first.spec.connect_timeout,
+                .random = random_number()},
+               std::make_unique<redis::AsioWire>(io_, redis::Endpoint{}), clock,
+               [this] { circuits_.hinted(); }),
         leases_timer_(io_),
         leases_(*this, first.keys, clock, first.spec.deadline,
                 {.wake_at =
@@ -75,6 +85,7 @@ class ThreadedStore final : public SharedStore, private StoreLine {
         driver_(first_.driver()),
         clock_(clock),
         fallback_observer_(observer) {
+    circuits_.listen(hints_);
     source_ = metrics_.add_source([this](render::Exposition& out) {
       const ShardView view = driver_.view("0");
       write_shards({&view, 1}, out);
@@ -229,6 +240,7 @@ class ThreadedStore final : public SharedStore, private StoreLine {
   // ---- The line of breakers and leases. A server alone has every slot.
 
   bool up(std::uint16_t) const override { return driver_.ready(); }
+  std::optional<redis::Endpoint> where(std::uint16_t) const override { return first_.where(); }
   void call(std::uint16_t, redis::StoreCall call, Nanos within,
             redis::CallHandler handler) override {
     driver_.call(std::move(call), within, std::move(handler));
@@ -263,6 +275,7 @@ class ThreadedStore final : public SharedStore, private StoreLine {
   }
 
   void finish() {
+    hints_.stop();
     first_.stop();  // answers everything that waits, or asks the fallback
     if (fallback_) {
       take_in();
@@ -299,6 +312,7 @@ class ThreadedStore final : public SharedStore, private StoreLine {
   asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
   asio::steady_timer circuits_timer_;
   CircuitDesk circuits_;
+  CircuitHints hints_;
   asio::steady_timer leases_timer_;
   LeaseDesk leases_;
   HostedShard first_;

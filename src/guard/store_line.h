@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "store/redis/store_call.h"
+#include "store/redis/wire.h"
 #include "weir/clock.h"
 
 namespace weir::guard {
@@ -18,6 +20,11 @@ class StoreLine {
 
   // Whether a connection stands to whom this slot of a cluster belongs.
   virtual bool up(std::uint16_t slot) const = 0;
+  // Where that connection goes, for another one there; absent: nobody can say.
+  virtual std::optional<store::redis::Endpoint> where(std::uint16_t slot) const {
+    (void)slot;
+    return std::nullopt;
+  }
   // See CallHandler; it may be called from inside.
   virtual void call(std::uint16_t slot, store::redis::StoreCall call, Nanos within,
                     store::redis::CallHandler handler) = 0;

@@ -292,6 +292,10 @@ AsioWire::~AsioWire() {
 void AsioWire::aim(Endpoint endpoint) {
   impl_->endpoint = std::move(endpoint);
 }
+std::optional<Endpoint> AsioWire::where() const {
+  const Endpoint& to = impl_->endpoint;
+  return to.host.empty() && to.unix_path.empty() ? std::nullopt : std::optional(to);
+}
 void AsioWire::bind(Events* events) {
   impl_->events = events;
 }

@@ -34,6 +34,7 @@ class AsioWire final : public AimedWire {
   void send(std::string& bytes) override;
   void flush_soon() override;
   void wake_at(MonoTime when) override;
+  std::optional<Endpoint> where() const override;
 
  private:
   struct Impl;

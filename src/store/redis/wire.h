@@ -56,6 +56,8 @@ class Wire {
   virtual void flush_soon() = 0;
   // One wake-up: a later call replaces an earlier one.
   virtual void wake_at(MonoTime when) = 0;
+  // The server that connections go to just now; absent: none is known.
+  virtual std::optional<Endpoint> where() const { return std::nullopt; }
 };
 
 // A wire that can be turned to another server.

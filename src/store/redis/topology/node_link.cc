@@ -80,6 +80,7 @@ void NodeLink::ask(MonoTime now) {
 
 void NodeLink::on_bytes(std::string_view bytes) {
   const MonoTime now = clock_.mono();
+  heard_ = true;
   reader_.feed(bytes);
   while (phase_ == Phase::asking || phase_ == Phase::idle) {
     const ReplyReader::Next next = reader_.next();
@@ -155,6 +156,8 @@ void NodeLink::take(const Reply& reply, MonoTime now) {
   last_error_ = nullptr;
   last_error_text_.clear();
   if (!options_.listens) wait_until(now + cut(options_.poll, 4));
+  if (options_.listens && options_.keepalive > Nanos::zero())
+    wait_until(now + cut(options_.keepalive, 4));
   listener_.on_round(*this);
 }
 
@@ -175,6 +178,18 @@ void NodeLink::lose(const ErrorRow& why, const std::string& text, MonoTime now) 
   listener_.on_down(*this);
 }
 
+void NodeLink::keep_alive(MonoTime now) {
+  if (options_.keepalive <= Nanos::zero()) return;
+  if (!std::exchange(heard_, false)) {
+    lose(row_of(LocalFault::deadline), {}, now);
+    return;
+  }
+  std::string out;
+  CommandWriter(out).command({"PING"});
+  wait_until(now + cut(options_.keepalive, 4));
+  wire_.send(out);
+}
+
 void NodeLink::on_wake() {
   const MonoTime now = clock_.mono();
   if (now < due_) return;
@@ -186,7 +201,10 @@ void NodeLink::on_wake() {
     case Phase::asking:
       return lose(row_of(LocalFault::deadline), {}, now);
     case Phase::idle:
-      if (!options_.listens) ask(now);
+      if (options_.listens)
+        keep_alive(now);
+      else
+        ask(now);
       return;
     case Phase::waiting:
       return connect(now);

@@ -33,6 +33,9 @@ class NodeLink final : private Wire::Events {
     bool listens = false;           // `commands` subscribe: what comes later is told too
     ReplyReader::Bounds bounds;
     Nanos poll{std::chrono::seconds(1)};  // cut by a random part of up to a quarter
+    // Of one that listens: a server that says nothing for so long is asked whether it is there, and
+    // given up after as long again. Zero: never.
+    Nanos keepalive{0};
     Nanos connect_timeout{std::chrono::milliseconds(100)};
     Nanos reply_timeout{std::chrono::milliseconds(100)};
     // Between attempts: doubling from the first to the last, each cut by a random part of up to a
@@ -89,6 +92,7 @@ class NodeLink final : private Wire::Events {
   void take(const Reply& reply, MonoTime now);
   bool wants_password(const Reply& reply) const;
   void log_in(MonoTime now);
+  void keep_alive(MonoTime now);
   void lose(const ErrorRow& why, const std::string& text, MonoTime now);
   void wait_until(MonoTime when);
   Nanos cut(Nanos length, std::uint64_t part);
@@ -106,6 +110,7 @@ class NodeLink final : private Wire::Events {
   std::size_t skip_ = 0;    // replies to what was sent before the password
   bool with_auth_ = false;  // the password was asked for on this connection
   bool auth_out_ = false;   // the next reply is AUTH's
+  bool heard_ = false;      // anything since it was last looked at
   std::uint64_t failures_ = 0;
   const ErrorRow* last_error_ = nullptr;
   std::string last_error_text_;

@@ -38,6 +38,7 @@ class SentinelWire final : public Wire {
   void send(std::string& bytes) override { wire_.send(bytes); }
   void flush_soon() override { wire_.flush_soon(); }
   void wake_at(MonoTime when) override { wire_.wake_at(when); }
+  std::optional<Endpoint> where() const override { return server_.where(); }
 
  private:
   std::vector<SentinelWatch::Sentinel> sentinels(boost::asio::io_context& io,

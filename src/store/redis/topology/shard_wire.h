@@ -34,6 +34,7 @@ class ShardWire final : public AimedWire {
   void send(std::string& bytes) override { wire_.send(bytes); }
   void flush_soon() override { wire_.flush_soon(); }
   void wake_at(MonoTime when) override { wire_.wake_at(when); }
+  std::optional<Endpoint> where() const override { return aimed_ ? wire_.where() : std::nullopt; }
 
  private:
   boost::asio::io_context& io_;
