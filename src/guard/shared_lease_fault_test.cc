@@ -26,17 +26,20 @@ using testing::RedisServer;
 constexpr std::string_view kA = "aaaaaaaaaaaaaaaa";
 constexpr std::string_view kB = "bbbbbbbbbbbbbbbb";
 const Descriptor kAda[] = {{"account", "ada"}};
+// Of a store that is to hang: it is found out after ten times that.
+const std::string kHangs = "500ms";
 
 class SharedLease : public ::testing::Test {
  protected:
-  // One of three workers, whose parts of nine are three each.
-  Guard open(int index, const std::string& numbers = "limit: 9, lease: 2s, max_hold: 20s",
-             const std::string& deadline = "200ms") {
+  // One of three workers, whose parts of nine are three each. By default no answer is late, and no
+  // lease over, on a machine that is busy with something else.
+  Guard open(int index, const std::string& numbers = "limit: 9, lease: 60s, max_hold: 120s",
+             const std::string& deadline = "5s") {
     Guard guard = Guard::open(Policy::parse(text(index, numbers, deadline)).value()).value();
     EXPECT_TRUE(until([&] { return answers(guard); }));
     return guard;
   }
-  std::string text(int index, const std::string& numbers, const std::string& deadline = "200ms") {
+  std::string text(int index, const std::string& numbers, const std::string& deadline = "5s") {
     return "store: {url: 'redis://127.0.0.1:" + std::to_string(server_.port()) +
            "', deadline: " + deadline + ", workers: {of: 3, index: " + std::to_string(index) +
            "}}\ninputs: [account]\nconcurrency:\n  reports: {" + numbers +
@@ -107,7 +110,7 @@ TEST_F(SharedLease, WhatOneGaveAnotherRenewsAndReleases) {
 }
 
 TEST_F(SharedLease, AHolderThatDiesFreesItsUnitsWithinTheLease) {
-  Guard a = open(0, "limit: 3, lease: 1s, max_hold: 5s");
+  Guard a = open(0, "limit: 3, lease: 5s, max_hold: 10s");
   EXPECT_EQ(leases(a, 3), 3);
   EXPECT_FALSE(lease(a));
   EXPECT_TRUE(until([&] { return static_cast<bool>(lease(a)); }));
@@ -164,8 +167,8 @@ TEST_F(SharedLease, WhatItHeldBeforeCountsAgainstItsPart) {
 
 TEST_F(SharedLease, ALeaseGivenBeforeIsRenewedAndReleasedWithoutTheStore) {
   // Nobody asks: that it hangs is noticed by the next beat.
-  Guard a = open(0, "limit: 9, lease: 60s, max_hold: 60s");
-  Guard b = open(1, "limit: 9, lease: 60s, max_hold: 60s");
+  Guard a = open(0, "limit: 9, lease: 60s, max_hold: 60s", kHangs);
+  Guard b = open(1, "limit: 9, lease: 60s, max_hold: 60s", kHangs);
   ASSERT_TRUE(lease(a, {.id = kA}));
   ASSERT_TRUE(lease(a, {.id = kB}));
   server_.pause();
@@ -184,7 +187,7 @@ TEST_F(SharedLease, ALeaseGivenBeforeIsRenewedAndReleasedWithoutTheStore) {
 }
 
 TEST_F(SharedLease, WhatTheStoreGaveTooLateIsGivenBack) {
-  Guard a = open(0, "limit: 2, lease: 10s, max_hold: 20s");
+  Guard a = open(0, "limit: 2, lease: 10s, max_hold: 20s", kHangs);
   warm_up(a);
   // The part of two over three is one, or none: a weight of two has to be refused without the
   // store.
@@ -219,7 +222,7 @@ TEST_F(SharedLease, AskedAgainWhileTheFirstAnswerIsLateItIsHeldOnceAndStands) {
 }
 
 TEST_F(SharedLease, AnIdThatWasReleasedAndGivenAgainWithoutTheStoreIsTheNewLeaseThere) {
-  Guard a = open(0, "limit: 9, lease: 60s, max_hold: 120s");
+  Guard a = open(0, "limit: 9, lease: 60s, max_hold: 120s", kHangs);
   const LeaseAnswer first = lease(a, {.id = kA});
   ASSERT_TRUE(first);
   server_.pause();
@@ -269,8 +272,8 @@ TEST_F(SharedLease, WaitingIsBoundedInNumberAndInOrder) {
 
 TEST_F(SharedLease, AWaitOutlivesAStoreThatIsAwayForAWhile) {
   // Both units at once are more than any worker's part: nobody can give them without the store.
-  Guard a = open(0, "limit: 2, lease: 60s, max_hold: 120s");
-  Guard b = open(1, "limit: 2, lease: 60s, max_hold: 120s");
+  Guard a = open(0, "limit: 2, lease: 60s, max_hold: 120s", kHangs);
+  Guard b = open(1, "limit: 2, lease: 60s, max_hold: 120s", kHangs);
   Slot held = a.acquire("reports", kAda, {.weight = 2}).value();
   ASSERT_TRUE(held);
   auto waiting = std::async(std::launch::async, [&] {
@@ -315,31 +318,32 @@ TEST_F(SharedLease, ASlotWhoseLeaseIsOverBeforeItIsMadeDoesNotStand) {
 }
 
 TEST_F(SharedLease, ASlotIsRenewedWhileItStandsAndGivenBackAfterwards) {
-  // On a busy machine an answer may be late: without it a worker would go by its own part.
-  Guard a = open(0, "limit: 1, lease: 1500ms, max_hold: 60s", "5s");
-  Guard b = open(1, "limit: 1, lease: 1500ms, max_hold: 60s", "5s");
+  // Longer than its lease, which is long beside what a busy machine is late by.
+  Guard a = open(0, "limit: 1, lease: 6s, max_hold: 120s", "10s");
+  Guard b = open(1, "limit: 1, lease: 6s, max_hold: 120s", "10s");
   {
     Slot slot = a.acquire("reports", kAda).value();
     ASSERT_TRUE(slot);
-    const auto end = std::chrono::steady_clock::now() + 4s;
+    const auto end = std::chrono::steady_clock::now() + 8s;
     while (std::chrono::steady_clock::now() < end) {
       EXPECT_EQ(b.acquire("reports", kAda).value().refusal(), LeaseRefusal::full);
       std::this_thread::sleep_for(50ms);
     }
     EXPECT_TRUE(slot.stands());
   }
-  Slot waited = b.acquire("reports", kAda, {.patience = 10s}).value();
+  Slot waited = b.acquire("reports", kAda, {.patience = kPatience}).value();
   EXPECT_TRUE(waited);
   EXPECT_EQ(a.acquire("reports", kAda, {.patience = 50ms}).value().refusal(),
             LeaseRefusal::timed_out);
 }
 
 TEST_F(SharedLease, ASlotThatOutlivesItsHoldSaysSo) {
-  Guard a = open(0, "limit: 1, lease: 500ms, max_hold: 500ms");
+  Guard a = open(0, "limit: 1, lease: 3s, max_hold: 3s");
   Slot slot = a.acquire("reports", kAda).value();
   ASSERT_TRUE(slot.stands());
   EXPECT_TRUE(until([&] { return !slot.stands(); }));
-  EXPECT_TRUE(a.acquire("reports", kAda).value()) << "and another has its place";
+  EXPECT_TRUE(a.acquire("reports", kAda, {.patience = kPatience}).value())
+      << "and another has its place";
 }
 
 TEST_F(SharedLease, ALostStoreIsToldOfWhatStands) {
