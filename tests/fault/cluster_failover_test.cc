@@ -60,35 +60,57 @@ class ClusterThatChangesHands : public GuardOnACluster {
                },
                seconds(90));
   }
+  static bool said_down(RedisCluster& cluster) {
+    for (std::size_t i = 0; i < cluster.size(); ++i) {
+      const std::string stats = cluster.node(i).text({"INFO", "errorstats"});
+      if (stats.find("errorstat_CLUSTERDOWN") != std::string::npos) return true;
+    }
+    return false;
+  }
   static std::string shown(Guard& guard) { return guard.impl().shared()->state_json(); }
   static bool shows(Guard& guard, RedisServer& node) {
     return shown(guard).find("127.0.0.1:" + std::to_string(node.port())) != std::string::npos;
   }
 };
 
+// Now and then nodes say for a moment that their cluster is down, and then it goes by the policy:
+// there is a run in which none does.
 TEST_F(ClusterThatChangesHands, AsksTheStoreAloneThroughPlannedFailovers) {
-  RedisCluster cluster({.replicas = 1, .node_timeout_ms = 15'000});
-  Guard guard = open(cluster, "", kGenerous);
-  const std::vector<std::string> users = users_on(guard, cluster, 0, 3);
-  ASSERT_EQ(users.size(), 3u);
-  std::vector<std::uint64_t> before;
-  for (const std::string& user : users) before.push_back(counted(guard, user));
-  std::deque<Load> loads;
-  for (const std::string& user : users) loads.emplace_back(guard, "count", user, 2);
-  RedisServer* const hands[] = {&cluster.replica_of(0), &cluster.node(0)};  // and back
-  for (RedisServer* const to : hands) {
-    ASSERT_TRUE(hand_over(cluster, *to));
-    ASSERT_TRUE(eventually([&] { return shows(guard, *to); }, seconds(60)))
-        << shown(guard) << cluster.node(1).execute({"CLUSTER", "SLOTS"});
-    const std::uint64_t then = loads[0].asked();
-    ASSERT_TRUE(eventually([&] { return loads[0].asked() >= then + 50; }));
+  bool well = false;
+  for (int runs = 0; runs < 5 && !well; ++runs) {
+    RedisCluster cluster({.replicas = 1, .node_timeout_ms = 15'000});
+    Heard heard;
+    Guard guard =
+        Guard::open(policy_of(cluster, "", "{of: 2, index: 0}", kGenerous), {.observer = &heard})
+            .value();
+    const std::vector<std::string> users = users_on(guard, cluster, 0, 3);
+    ASSERT_EQ(users.size(), 3u);
+    std::vector<std::uint64_t> before;
+    for (const std::string& user : users) before.push_back(counted(guard, user));
+    std::deque<Load> loads;
+    for (const std::string& user : users) loads.emplace_back(guard, "count", user, 2);
+    RedisServer* const hands[] = {&cluster.replica_of(0), &cluster.node(0)};  // and back
+    for (RedisServer* const to : hands) {
+      ASSERT_TRUE(hand_over(cluster, *to));
+      ASSERT_TRUE(eventually([&] { return shows(guard, *to); }, seconds(60))) << shown(guard);
+      const std::uint64_t then = loads[0].asked();
+      ASSERT_TRUE(eventually([&] { return loads[0].asked() >= then + 50; }));
+    }
+    std::vector<Tally> tallies;
+    for (Load& load : loads) tallies.push_back(load.stop());
+    well = !said_down(cluster);
+    for (std::size_t i = 0; i < users.size(); ++i) {
+      const Tally& tally = tallies[i];
+      EXPECT_EQ(tally.broken, 0u) << tally.example;
+      if (!well) continue;
+      EXPECT_EQ(tally.allowed_by_store, tally.asked) << users[i] << '\n' << heard.all();
+      EXPECT_EQ(counted(guard, users[i]), before[i] + tally.asked) << users[i];
+    }
+    if (well) {
+      EXPECT_EQ(heard.count(StoreEvent::Kind::away), 0) << heard.all();
+    }
   }
-  for (std::size_t i = 0; i < users.size(); ++i) {
-    const Tally tally = loads[i].stop();
-    EXPECT_EQ(tally.allowed_by_store, tally.asked) << users[i] << '\n' << heard_.all();
-    EXPECT_EQ(counted(guard, users[i]), before[i] + tally.asked) << users[i];
-  }
-  EXPECT_EQ(heard_.count(StoreEvent::Kind::away), 0) << heard_.all();
+  EXPECT_TRUE(well) << "nodes said every time that their cluster is down";
 }
 
 // The map names a master to which no connection stands, before any node was asked for the slot.
@@ -112,7 +134,7 @@ TEST_F(ClusterThatChangesHands, AsksTheStoreAloneWhereTheMapNamesANewMasterFirst
 // that the cluster is down. Once it is the one that was stopped, and was replaced meanwhile, it
 // takes itself for a master still; what it counts then is lost with it.
 TEST_F(ClusterThatChangesHands, KeepsTheBoundOfAMasterThatIsCutOffAndReplaced) {
-  constexpr std::uint64_t kRoom = 20;
+  constexpr std::uint64_t kWhole = 20;
   constexpr std::uint64_t kPart = 10;
   RedisCluster cluster({.replicas = 1, .node_timeout_ms = 2'000});
   Guard guard = open(cluster);
@@ -126,7 +148,7 @@ TEST_F(ClusterThatChangesHands, KeepsTheBoundOfAMasterThatIsCutOffAndReplaced) {
     admitted += decision.allowed() ? 1 : 0;
     return decision;
   };
-  for (std::uint64_t i = 0; i < kRoom / 2; ++i) EXPECT_TRUE(bounded().allowed());
+  for (std::uint64_t i = 0; i < kWhole / 2; ++i) EXPECT_TRUE(bounded().allowed());
   rest(&RedisServer::pause);
   // Down by its own word: nothing is decided there any more.
   EXPECT_TRUE(eventually([&] {
@@ -135,11 +157,11 @@ TEST_F(ClusterThatChangesHands, KeepsTheBoundOfAMasterThatIsCutOffAndReplaced) {
   })) << heard_.all();
   EXPECT_TRUE(eventually([&] { return bounded().rung != Rung::store; }));
   for (int i = 0; i < 40; ++i) (void)bounded();
-  EXPECT_LE(admitted, kRoom + kPart);
+  EXPECT_LE(admitted, kWhole + kPart);
   rest(&RedisServer::resume);
   EXPECT_TRUE(until_store(guard, "count", user)) << heard_.all();
   for (int i = 0; i < 40; ++i) (void)bounded();
-  EXPECT_LE(admitted, kRoom + kPart);
+  EXPECT_LE(admitted, kWhole + kPart);
 
   ASSERT_TRUE(eventually([&] { return RedisCluster::works(cluster.node(1)); }));
   ASSERT_TRUE(eventually([&] { return in_step(cluster.replica_of(0)); }));
@@ -155,7 +177,7 @@ TEST_F(ClusterThatChangesHands, KeepsTheBoundOfAMasterThatIsCutOffAndReplaced) {
   EXPECT_EQ(after.allowed_by_store, after.asked) << heard_.all();
   EXPECT_EQ(counted(guard, user), before + 10);
   for (int i = 0; i < 40; ++i) (void)bounded();
-  EXPECT_LE(admitted, 2 * kRoom + kPart) << "and at most the limit for what was lost";
+  EXPECT_LE(admitted, 2 * kWhole + kPart) << "and at most the limit for what was lost";
 }
 
 }  // namespace
