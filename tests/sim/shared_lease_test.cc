@@ -99,7 +99,9 @@ class Fleet {
   std::uint64_t standing() const {
     std::uint64_t sum = 0;
     for (const auto& each : holdings) {
-      const bool stands = each->slot ? each->slot.stands() : loop.mono() < each->ends;
+      // Who is stopped uses nothing.
+      const bool stands =
+          each->slot ? each->slot.stands() && !stopped(each->worker) : loop.mono() < each->ends;
       if (!each->over && stands) sum += each->weight;
     }
     return sum;
@@ -114,6 +116,12 @@ class Fleet {
     std::erase_if(holdings, [](const auto& each) { return each->over; });
     loop.after(random.between(500ms, 2s), [this, i] { start(i); });
   }
+  bool stopped(std::size_t i) const {
+    return workers[i] != nullptr && workers[i]->line.process.stopped();
+  }
+  void stop(std::size_t i) {
+    if (workers[i] != nullptr) workers[i]->line.process.stop();
+  }
   void cut(std::size_t i) {
     if (workers[i] != nullptr) workers[i]->line.link.cut_up = workers[i]->line.link.cut_down = true;
   }
@@ -123,6 +131,8 @@ class Fleet {
     link.cut_up = link.cut_down = false;
     link.jitter = 0ns;
     server.mended(link);
+    if (stopped(i))
+      workers[i]->line.process.go_on(static_cast<testing::SimProcess::First>(random.below(3)));
   }
 
   SimLoop loop;
@@ -133,7 +143,8 @@ class Fleet {
   std::uint64_t given = 0;  // grants
   std::uint64_t repeated = 0;
   std::uint64_t lost = 0;  // that ended before what their holders had been told
-  bool ended = false;      // nobody asks any more
+  std::uint64_t slots_lost = 0;
+  bool ended = false;  // nobody asks any more
 
   // One that was given.
   struct Holding {
@@ -160,9 +171,9 @@ class Fleet {
   void look() {
     most = std::max(most, standing());
     for (const auto& each : holdings) {
-      if (each->over || !each->slot || each->slot.stands()) continue;
+      if (each->over || !each->slot || stopped(each->worker) || each->slot.stands()) continue;
       each->over = true;
-      ++lost;
+      ++slots_lost;
     }
     std::erase_if(holdings, [](const auto& each) { return each->over; });
     loop.after(1ms, [this] { look(); });
@@ -178,6 +189,8 @@ class Fleet {
     };
     Worker* const worker = workers[i].get();
     if (worker == nullptr) return again();
+    // A caller in the process is stopped with it.
+    if (stopped(i)) return loop.after(10ms, [this, i] { slot_caller(i); });
     const std::uint32_t units = weight();
     worker->limit->acquire(kCounter, units, 2s, [=, this](const LeaseAnswer& answer) {
       again();
@@ -188,7 +201,7 @@ class Fleet {
       held->weight = units;
       held->slot = worker->limit->slot(kCounter, *answer.lease);
       holdings.push_back(held);
-      loop.after(random.between(20ms, kLongest), [held] {
+      worker->line.process.after(random.between(20ms, kLongest), [held] {
         held->over = true;
         held->slot.release();
       });
@@ -210,19 +223,20 @@ class Fleet {
     Worker* const worker = workers[held->worker].get();
     if (worker == nullptr) return;
     const MonoTime asked = loop.mono();
-    worker->limit->lease(kCounter, {.id = held->id, .weight = held->weight},
-                         [=, this](const LeaseAnswer& answer) {
-                           if (workers[held->worker].get() != worker) return;
-                           if (answer.refusal == LeaseRefusal::store_away && tries < 5)
-                             return loop.after(1ms, [=, this] { lease(held, tries + 1); });
-                           if (!answer) return;
-                           ++given;
-                           repeated += answer.lease->repeated ? 1 : 0;
-                           held->ends = asked + answer.lease->expires_in;
-                           held->until = loop.mono() + random.between(20ms, 700ms);
-                           holdings.push_back(held);
-                           go_on(held);
-                         });
+    const auto heard = [=, this](const LeaseAnswer& answer) {
+      if (workers[held->worker].get() != worker) return;
+      if (answer.refusal == LeaseRefusal::store_away && tries < 5)
+        return loop.after(1ms, [=, this] { lease(held, tries + 1); });
+      if (!answer) return;
+      ++given;
+      repeated += answer.lease->repeated ? 1 : 0;
+      held->ends = asked + answer.lease->expires_in;
+      held->until = loop.mono() + random.between(20ms, 700ms);
+      holdings.push_back(held);
+      go_on(held);
+    };
+    worker->line.process.hear(
+        [=] { worker->limit->lease(kCounter, {.id = held->id, .weight = held->weight}, heard); });
   }
   void go_on(const std::shared_ptr<Holding>& held) {
     loop.after(300ms, [=, this] {
@@ -230,10 +244,11 @@ class Fleet {
       if (held->over || worker == nullptr) return;
       if (loop.mono() >= held->until) {
         held->over = true;
-        return worker->limit->release(kCounter, held->id, [](const Result<bool>&) {});
+        return worker->line.process.hear(
+            [=] { worker->limit->release(kCounter, held->id, [](const Result<bool>&) {}); });
       }
       const MonoTime asked = loop.mono();
-      worker->limit->renew(kCounter, held->id, [=, this](const LeaseAnswer& answer) {
+      const auto heard = [=, this](const LeaseAnswer& answer) {
         if (held->over || workers[held->worker].get() != worker) return;
         if (answer) held->ends = asked + answer.lease->expires_in;
         if (answer.refusal == LeaseRefusal::gone) {
@@ -242,7 +257,8 @@ class Fleet {
           return;
         }
         go_on(held);
-      });
+      };
+      worker->line.process.hear([=] { worker->limit->renew(kCounter, held->id, heard); });
     });
   }
 
@@ -253,12 +269,12 @@ class Fleet {
 // Runs it without faults for longer than any hold, and then looks at what stands.
 void expect_exact(Fleet& fleet, Nanos time = 2s) {
   fleet.loop.run_for(Fleet::numbers().max_hold + 500ms);
-  fleet.most = fleet.given = fleet.lost = 0;
+  fleet.most = fleet.given = fleet.lost = fleet.slots_lost = 0;
   fleet.loop.run_for(time);
   EXPECT_LE(fleet.most, Fleet::kLimit);
   EXPECT_GT(fleet.most, Fleet::kLimit / 2) << "and nearly all of it is used";
   EXPECT_GT(fleet.given, 10U);
-  EXPECT_EQ(fleet.lost, 0U);
+  EXPECT_EQ(fleet.lost + fleet.slots_lost, 0U);
 }
 
 // Nobody asks any more: then all units are free again, once what was held has ended.
@@ -382,6 +398,48 @@ TEST(SharedLeaseOfTwenty, ASlotOfALeaseThatIsNearlyOverIsRenewedAtOnce) {
   }
 }
 
+TEST(SharedLeaseOfTwenty, WhoeverIsStoppedPastItsLeaseHoldsNothingAsItGoesOn) {
+  using First = testing::SimProcess::First;
+  for (const First first : {First::longest_due, First::what_came, First::timers}) {
+    for (Nanos stop = 100ms; stop <= 2500ms; stop += 100ms) {
+      SCOPED_TRACE(std::to_string(static_cast<int>(first)) + ", stopped for " +
+                   std::to_string(stop / 1ms) + " ms");
+      SimLoop loop;
+      SimRedis server(loop, 8);
+      const Part none = [](std::uint32_t) { return 0U; };
+      Worker one(loop, server, Fleet::numbers(), 8, none);
+      Worker other(loop, server, Fleet::numbers(), 9, none);
+      loop.run_for(500ms);
+      Slot slot;
+      one.limit->lease(kCounter, {.id = {}, .weight = Fleet::kLimit},
+                       [&](const LeaseAnswer& answer) {
+                         if (answer) slot = one.limit->slot(kCounter, *answer.lease);
+                       });
+      loop.run_for(700ms);
+      ASSERT_TRUE(slot.stands());
+      bool taken = false;
+      other.limit->acquire(kCounter, Fleet::kLimit, 10s,
+                           [&](const LeaseAnswer& answer) { taken = bool(answer); });
+      one.line.process.stop();
+      loop.run_for(stop);
+      one.line.process.go_on(first);
+      loop.run_for(0ms);
+      ASSERT_FALSE(taken && slot.stands());
+      // At least half of its time was left, and no more than all of it.
+      if (stop < Fleet::numbers().lease / 2) {
+        EXPECT_TRUE(slot.stands());
+      }
+      if (stop >= Fleet::numbers().lease) {
+        EXPECT_FALSE(slot.stands()) << "by its own clock, whatever it has heard";
+      }
+      for (int i = 0; i < 1'000; ++i) {
+        loop.run_for(1ms);
+        ASSERT_FALSE(taken && slot.stands()) << "after " << i << " ms";
+      }
+    }
+  }
+}
+
 TEST(SharedLeaseOfTwenty, AskedForAgainUntilItIsHeardOfItStandsInWhateverOrderTheAnswersCome) {
   // Answers that are late to an ask, in time for the next, or in between, by the millisecond.
   SimLoop loop;
@@ -423,7 +481,7 @@ TEST(SharedLeaseOfTwenty, AskedForAgainUntilItIsHeardOfItStandsInWhateverOrderTh
 }
 
 // What happens in a round of faults, each drawn.
-enum class Fault : std::uint8_t { cut, slow, hang, crash, lose, stop };
+enum class Fault : std::uint8_t { cut, slow, hang, crash, lose, stop, pause };
 
 void play(Fleet& fleet, Fault fault) {
   std::vector<std::size_t> some;
@@ -441,6 +499,10 @@ void play(Fleet& fleet, Fault fault) {
       fleet.loop.run_for(fleet.random.between(2s, 6s));
       break;
     }
+    case Fault::pause:
+      for (const std::size_t i : some) fleet.stop(i);
+      fleet.loop.run_for(fleet.random.between(10ms, 3s));
+      break;
     case Fault::hang:
       fleet.server.hang();
       fleet.loop.run_for(fleet.random.between(100ms, 3s));
@@ -474,10 +536,10 @@ TEST_P(SharedLeaseFaults, AreSurvived) {
   Fleet fleet(seed);
   for (int round = 0; round < 8 && !HasFailure(); ++round) {
     expect_exact(fleet);
-    const auto fault = static_cast<Fault>(fleet.random.below(6));
+    const auto fault = static_cast<Fault>(fleet.random.below(7));
     SCOPED_TRACE("round " + std::to_string(round) + ", fault " +
                  std::to_string(static_cast<int>(fault)));
-    fleet.most = fleet.lost = 0;
+    fleet.most = fleet.lost = fleet.slots_lost = 0;
     play(fleet, fault);
     fleet.loop.run_for(fleet.random.between(0ns, 2s));
     // Without a store, or with a slow one, a unit is held under the limit, or of a part, and no
@@ -488,6 +550,10 @@ TEST_P(SharedLeaseFaults, AreSurvived) {
     // Only a store that has lost a lease says "gone" of one that was to stand.
     if (fault != Fault::lose) {
       EXPECT_EQ(fleet.lost, 0U);
+    }
+    // Nobody renews the slots of a process that is stopped.
+    if (fault != Fault::lose && fault != Fault::pause) {
+      EXPECT_EQ(fleet.slots_lost, 0U);
     }
   }
   expect_all_free(fleet);

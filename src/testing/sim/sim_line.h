@@ -9,12 +9,13 @@
 #include "guard/store_line.h"
 #include "store/redis/redis_client.h"
 #include "testing/sim/sim_loop.h"
+#include "testing/sim/sim_process.h"
 #include "testing/sim/sim_redis.h"
 
 namespace weir::testing {
 
 // One process's line to a simulated server, for what stands there beside the limits: the client
-// that ships, on a link of its own, with the loop for its thread.
+// that ships, on a link of its own, with the loop for its thread. The process may be stopped.
 class SimLine final : public guard::StoreLine, private store::redis::ClientEvents {
  public:
   // Of what talks over it: `wake` when wake_at() said so, `changed` after a connection came or
@@ -30,9 +31,9 @@ class SimLine final : public guard::StoreLine, private store::redis::ClientEvent
 
   SimLine(SimLoop& loop, SimRedis& server, std::uint64_t seed)
       : link(server.make_link()),
-        loop_(loop),
+        process(loop),
         clock_(loop),
-        wire_(loop, server, link),
+        wire_(loop, server, link, &process),
         client_({.session = {.hang_after = std::chrono::milliseconds(200), .random_seed = seed},
                  .backoff = std::chrono::milliseconds(50),
                  .max_backoff = std::chrono::milliseconds(500),
@@ -52,7 +53,7 @@ class SimLine final : public guard::StoreLine, private store::redis::ClientEvent
 
   Clock& clock() noexcept { return clock_; }
   void wake_at(MonoTime when) {
-    loop_.at(when, [this, alive = std::weak_ptr(alive_), number = ++wake_] {
+    process.at(when, [this, alive = std::weak_ptr(alive_), number = ++wake_] {
       if (!alive.expired() && number == wake_) desk_.wake();
     });
   }
@@ -64,13 +65,14 @@ class SimLine final : public guard::StoreLine, private store::redis::ClientEvent
     client_.call(std::move(call), within, std::move(handler));
   }
   void post(std::function<void()> what) override {
-    loop_.after(Nanos{0}, [alive = std::weak_ptr(alive_), what = std::move(what)] {
+    process.after(Nanos{0}, [alive = std::weak_ptr(alive_), what = std::move(what)] {
       if (!alive.expired()) what();
     });
   }
   bool in_loop() const noexcept override { return true; }
 
   SimLink& link;  // outlives this: what is on its way goes on
+  SimProcess process;
 
  private:
   void changed() {
@@ -83,7 +85,6 @@ class SimLine final : public guard::StoreLine, private store::redis::ClientEvent
   void on_connected() override { changed(); }
   void on_disconnected(const store::redis::ErrorRow&, std::string_view) override { changed(); }
 
-  SimLoop& loop_;
   SimClock clock_;
   SimWire wire_;
   Desk desk_;
