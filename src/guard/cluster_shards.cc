@@ -206,7 +206,7 @@ void ClusterShards::aim(Shard& shard, const HostPort& where) {
                        shard.driver().ladder().breaker().state() == breaker::ProbeState::closed;
   if (!answers || !shard.driver().busy() || where.host.empty()) return turn(shard, where);
   shard.turn = {where, clock_.mono() + options_.spec.deadline};
-  arm_parking();
+  arm_parking_by(shard.turn->by);
 }
 
 void ClusterShards::turn(Shard& shard, const HostPort& where) {
@@ -238,13 +238,16 @@ bool ClusterShards::awaited(const Shard& shard) const {
 
 bool ClusterShards::wait_for_server(Shard& shard, SharedAsk& ask, bool asking) {
   if (!shard.turn && !shard.aimed) return false;
-  return !stopping_ && awaited(shard) && park(shard, {&ask, std::nullopt, asking});
+  return !stopping_ && awaited(shard) &&
+         park(shard, {.ask = &ask, .by = std::nullopt, .asking = asking});
 }
 
 bool ClusterShards::park(Shard& shard, Shard::Parked parked) {
-  if (clock_.mono() >= parked.ask->answer_by || shard.parked.size() >= kMostParked) return false;
+  const MonoTime now = clock_.mono();
+  if (now >= parked.ask->answer_by || shard.parked.size() >= kMostParked) return false;
+  parked.until = std::min(parked.ask->answer_by, now + options_.spec.deadline);
+  arm_parking_by(parked.until);
   shard.parked.push_back(std::move(parked));
-  arm_parking();
   return true;
 }
 
@@ -344,9 +347,8 @@ void ClusterShards::let_go(Shard& shard) {
 void ClusterShards::connection_changed(Shard& shard) {
   const ShardDriver::Connection now = shard.driver().connection();
   if (shard.aimed && (now.up || now.since > *shard.aimed)) shard.aimed.reset();
-  if (now.up) {
-    unpark(shard, false);
-  } else if (shard.started && !shard.who.address.host.empty()) {
+  unpark(shard, false);
+  if (!now.up && shard.started && !shard.who.address.host.empty()) {
     refresh_soon();
   }
   if (ports_.changed) ports_.changed();
@@ -378,7 +380,7 @@ bool ClusterShards::follow(Shard& from, SharedAsk& ask, std::string_view error) 
   Shard* const to = shard_at(redirect->where);
   if (to == nullptr || (to == &from && !awaited(from))) return false;
   if (++ask.redirects > kMostRedirects || clock_.mono() >= ask.answer_by) return false;
-  const Shard::Parked parked{&ask, *std::move(redirect)};
+  const Shard::Parked parked{.ask = &ask, .by = *std::move(redirect)};
   if (to != &from && to->driver().connection().up && !to->turn) {
     send_on(*to, parked);
     return true;
@@ -426,10 +428,13 @@ void ClusterShards::unpark(Shard& shard, bool all_late) {
   const MonoTime now = clock_.mono();
   std::vector<Shard::Parked> asks;
   asks.swap(shard.parked);
+  const bool up = !shard.turn && shard.driver().connection().up;
+  // Its first connection failed: away like any other.
+  const bool away = !up && shard.who.active && !awaited(shard);
   for (const Shard::Parked& parked : asks) {
-    if (all_late || now >= parked.ask->answer_by) {
-      shard.driver().decide_without(*parked.ask);
-    } else if (shard.driver().connection().up && !shard.turn) {
+    if (all_late || away || now >= parked.until) {
+      give_up(shard, *parked.ask);
+    } else if (up) {
       send_on(shard, parked);
     } else {
       shard.parked.push_back(parked);
@@ -437,20 +442,33 @@ void ClusterShards::unpark(Shard& shard, bool all_late) {
   }
 }
 
+// As where the store was asked and gave no answer in time.
+void ClusterShards::give_up(Shard& shard, SharedAsk& ask) {
+  if (stopping_ || !ports_.ask_another || !ports_.ask_another(ask))
+    shard.driver().decide_without(ask);
+}
+
+// The next time at which somebody who waits is due.
 void ClusterShards::arm_parking() {
   std::optional<MonoTime> first;
   for (const auto& shard : shards_) {
     for (const Shard::Parked& parked : shard->parked) {
-      const MonoTime by = parked.ask->answer_by;
-      first = first ? std::min(*first, by) : by;
+      first = first ? std::min(*first, parked.until) : parked.until;
     }
     if (shard->turn && !stopping_)
       first = first ? std::min(*first, shard->turn->by) : shard->turn->by;
   }
-  if (!first) return;
-  park_timer_.expires_at(std::chrono::time_point_cast<std::chrono::steady_clock::duration>(*first));
+  if (first) arm_parking_by(*first);
+}
+
+// Comes with every ask that is parked: what is armed for an earlier time stays as it is.
+void ClusterShards::arm_parking_by(MonoTime by) {
+  if (parking_armed_ && *parking_armed_ <= by) return;
+  parking_armed_ = by;
+  park_timer_.expires_at(std::chrono::time_point_cast<std::chrono::steady_clock::duration>(by));
   park_timer_.async_wait([this](const boost::system::error_code& error) {
     if (error) return;
+    parking_armed_.reset();
     for (const auto& shard : shards_) {
       if (shard->turn && !stopping_ && clock_.mono() >= shard->turn->by)
         turn(*shard, HostPort(shard->turn->to));

@@ -70,6 +70,7 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
       SharedAsk* ask;
       std::optional<store::redis::Redirect> by;  // absent: it was this one's before
       bool asking = false;
+      MonoTime until{};  // then it is as if the store had not answered
     };
     std::vector<Parked> parked;  // until it is connected
     // Another server takes its place once what is at this one is answered, or that time is up.
@@ -154,7 +155,9 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
   // Most shards that are kept. A cluster has fewer; a node that names others without end is no
   // reason to grow.
   static constexpr std::size_t kMostShards = 1'024;
-  static constexpr std::size_t kMostParked = 8'192;  // of one shard
+  // Of one shard: half of what a connection takes at once, since whoever comes with them is in
+  // front.
+  static constexpr std::size_t kMostParked = 2'048;
 
   store::redis::ClusterWatch::Options watch_options() const;
   Shard& make_shard();
@@ -181,7 +184,9 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
   Shard* shard_at(const store::redis::HostPort& where);
   void send_on(Shard& to, const Shard::Parked& ask);
   void unpark(Shard& shard, bool all_late);
+  void give_up(Shard& shard, SharedAsk& ask);
   void arm_parking();
+  void arm_parking_by(MonoTime by);
 
   const Options options_;
   boost::asio::io_context& io_;
@@ -199,6 +204,7 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
   const std::shared_ptr<ladder::OverspendTable> overspend_;
   boost::asio::steady_timer refresh_timer_;
   boost::asio::steady_timer park_timer_;
+  std::optional<MonoTime> parking_armed_;
   std::mt19937_64 random_;
   std::vector<std::unique_ptr<Shard>> shards_;  // the first is nobody's
   // What stood in the state folder at the start, by tag: nothing is read while shards decide.

@@ -476,6 +476,7 @@ void Guard::Impl::give_back(const std::string& id, const guard::HeldReservation&
   struct Returns {
     std::mutex mutex;
     std::size_t running = 0;
+    bool given = false;  // by some slot
     GivenBack how = GivenBack::yes;
     std::function<void(GivenBack)> done;
   };
@@ -504,11 +505,15 @@ void Guard::Impl::give_back(const std::string& id, const guard::HeldReservation&
         [all](const ladder::LadderVerdict& verdict, std::span<const store::Finding>) {
           {
             std::lock_guard lock(all->mutex);
-            if (verdict.rung != Rung::store && all->how != GivenBack::unknown)
+            if (verdict.rung == Rung::store)
+              all->given = true;
+            else if (all->how != GivenBack::unknown)
               all->how = verdict.was_sent ? GivenBack::unknown : GivenBack::no;
             if (--all->running > 0) return;
           }
-          all->done(all->how);
+          // Where one slot has given back, all of it is asked again only while that slot's mark
+          // stands.
+          all->done(all->given && all->how == GivenBack::no ? GivenBack::unknown : all->how);
         });
     errand->request.marks = 1;
     errand->stands = true;
