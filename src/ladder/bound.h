@@ -32,7 +32,7 @@ struct Exposure {
   std::uint32_t workers = 1;       // members of the fleet
   std::uint32_t cut_off = 0;       // of these, how many could not reach the store for some of it
   bool store_answered = true;      // the store answered somebody
-  std::uint32_t replaced = 0;      // restarted or replaced between two outages of the window
+  std::uint32_t replaced = 0;      // restarted, replaced or gone between two outages of the window
   bool fallback_answered = false;  // a second store was asked instead
   std::uint32_t losses = 0;        // times that the store lost its data
   std::uint32_t regions = 1;       // fleets that each grant the whole limit

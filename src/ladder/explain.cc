@@ -259,8 +259,8 @@ std::vector<std::string> besides(const Model& model, const Route& route,
     out.push_back("Each time the store loses its data, at most the limit is added.");
     if (parts && options.workers > 0)
       out.push_back(
-          "A worker that is restarted or replaced in an outage, or between two of one window, adds "
-          "its part once more" +
+          "A worker that is restarted, replaced or leaves in an outage, or between two of one "
+          "window, adds its part once more" +
           std::string(overspends(route) ? ", that of the overspend, too." : "."));
     if (model.store.fallback_url)
       out.push_back(
