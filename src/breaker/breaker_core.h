@@ -60,12 +60,13 @@ class BreakerCore final : public detail::BreakerGate {
   // Shared from now on, or with a null no longer. `carrier` lives until that.
   void share(breaker::FleetCarrier* carrier, std::uint64_t who);
   std::vector<breaker::FleetPart::Due> fleet_due(bool store_up, MonoTime now);
-  // Absent `reply`: the store did not answer.
+  // Absent `reply`: the store did not answer. `asked`: when it was asked; absent, just now.
   void fleet_heard(const breaker::FleetPart::Ticket& ticket,
-                   const store::redis::CircuitReply* reply, bool late, MonoTime now);
+                   const store::redis::CircuitReply* reply, bool late, MonoTime now,
+                   std::optional<MonoTime> asked = {});
   // What stands in the store; absent: nothing.
   void fleet_read(const std::optional<store::redis::CircuitRecord>& record, Instant store_now,
-                  MonoTime now);
+                  MonoTime now, std::optional<MonoTime> asked = {});
 
   const std::string& name() const noexcept { return name_; }
   // Tells it from other breakers, and from those of earlier processes.

@@ -222,13 +222,14 @@ std::vector<FleetPart::Due> BreakerCore::fleet_due(bool store_up, MonoTime now) 
 }
 
 void BreakerCore::fleet_heard(const FleetPart::Ticket& ticket,
-                              const store::redis::CircuitReply* reply, bool late, MonoTime now) {
+                              const store::redis::CircuitReply* reply, bool late, MonoTime now,
+                              std::optional<MonoTime> asked) {
   FleetPart::Waiting caller;
   FleetPart::Heard heard;
   {
     std::lock_guard lock(mutex_);
     if (!fleet_) return;
-    heard = fleet_->heard(ticket, reply, late, config_, now);
+    heard = fleet_->heard(ticket, reply, late, config_, asked.value_or(now), now);
     using Reply = store::redis::CircuitReply;
     if (ticket.kind == store::redis::CircuitAction::Kind::vote && reply != nullptr &&
         reply->outcome != Reply::Outcome::stale)
@@ -247,11 +248,11 @@ void BreakerCore::fleet_heard(const FleetPart::Ticket& ticket,
 }
 
 void BreakerCore::fleet_read(const std::optional<store::redis::CircuitRecord>& record,
-                             Instant store_now, MonoTime now) {
+                             Instant store_now, MonoTime now, std::optional<MonoTime> asked) {
   {
     std::lock_guard lock(mutex_);
     if (carrier_ == nullptr) return;
-    (void)fleet_->note(record, store_now, now);
+    (void)fleet_->note(record, store_now, asked.value_or(now), now);
     follow_locked(now);
   }
   events_.deliver();

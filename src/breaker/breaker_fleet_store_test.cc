@@ -104,5 +104,25 @@ TEST(FleetBreaker, AWorkerThatJoinsGoesWithTheFleetAtOnce) {
   EXPECT_FALSE(late.call(Outcome::ok)) << "the slot is another's";
 }
 
+TEST(FleetBreaker, AnAnswerOfBeforeItOpenedDoesNotCloseItHoweverLateItComes) {
+  Rig rig(1);
+  rig[0].calls(3, Outcome::failure);
+  rig[0].breaker.close();
+  const auto due = rig[0].core().fleet_due(true, rig.clock.mono());
+  ASSERT_FALSE(due.empty());
+  ASSERT_EQ(due[0].action.kind, store::redis::CircuitAction::Kind::force);
+  rig.store.redis.set_now(rig.clock.now());
+  const auto reply = rig.store.run(due[0].action);
+  const MonoTime asked = rig.clock.mono();
+  // It opens again while the store's word that it is closed is on its way.
+  rig.clock.advance(30ms);
+  rig[0].breaker.trip(60s);
+  rig.clock.advance(30ms);
+  rig[0].core().fleet_heard(due[0].ticket, &reply, false, rig.clock.mono(), asked);
+  EXPECT_EQ(rig[0].state(), BreakerState::open);
+  rig[0].talk();
+  EXPECT_EQ(rig.store.read().record.state, store::redis::CircuitRecord::State::open);
+}
+
 }  // namespace
 }  // namespace weir

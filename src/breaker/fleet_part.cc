@@ -50,13 +50,15 @@ Flag flag_of(BreakerMode mode) {
 
 // ---- What the record says
 
-bool FleetPart::note(const std::optional<Record>& record, Instant store_now, MonoTime now) {
+bool FleetPart::note(const std::optional<Record>& record, Instant store_now, MonoTime asked,
+                     MonoTime now) {
   const bool news = record.has_value() != record_.has_value() ||
                     (record && (record->epoch != epoch_ || record->state != record_->state ||
                                 record->mode != record_->mode));
   if (epoch_ != 0 && (!record || record->epoch != epoch_)) bad_vote_at_ = now + kOthersFirst;
   record_ = record;
   epoch_ = record ? record->epoch : 0;
+  asked_at_ = asked;
   read_at_ = now;
   store_at_ = store_now;
   if (record) last_epoch_ = epoch_;
@@ -108,7 +110,10 @@ bool FleetPart::mode_is_over(MonoTime now) const {
 
 bool FleetPart::closed_since(MonoTime then) const {
   // A record that was just made, after the one before was lost, has had no round yet.
-  return record_ && record_->round > 0 && mono(record_->since) > then;
+  if (!record_ || record_->round == 0) return false;
+  // An answer takes its time: only what closed later by the earliest that it can have been is
+  // later.
+  return asked_at_ + (record_->since - store_at_) > then;
 }
 
 MonoTime FleetPart::next_slot(MonoTime now, Nanos half_open) {
@@ -298,13 +303,14 @@ void FleetPart::add_vote(const BreakerConfig& config, const Local& local, MonoTi
 }
 
 FleetPart::Heard FleetPart::heard(const Ticket& ticket, const Reply* reply, bool late,
-                                  const BreakerConfig& config, MonoTime now) {
+                                  const BreakerConfig& config, MonoTime asked, MonoTime now) {
   Heard out;
   const bool stale = reply != nullptr && reply->outcome == Outcome::stale;
   if (reply != nullptr) ++told_;
   // What came late is old; what stands is read again anyway.
   out.follow = reply != nullptr && !late;
-  if (out.follow) note(reply->kept ? std::optional(reply->record) : std::nullopt, reply->now, now);
+  if (out.follow)
+    note(reply->kept ? std::optional(reply->record) : std::nullopt, reply->now, asked, now);
   switch (ticket.kind) {
     case Kind::force:
       heard_force(reply, stale, ticket.number);

@@ -74,8 +74,9 @@ class FleetPart {
 
   // ---- What the record says.
 
-  // Takes a reading over; absent: the store holds none. False: it says nothing new.
-  bool note(const std::optional<Record>& record, Instant store_now, MonoTime now);
+  // Takes a reading over that was asked for at `asked`; absent: the store holds none. False: it
+  // says nothing new.
+  bool note(const std::optional<Record>& record, Instant store_now, MonoTime asked, MonoTime now);
   const std::optional<Record>& record() const noexcept { return record_; }
   // With what time alone has brought about since it was read.
   BreakerState state(MonoTime now) const;
@@ -138,7 +139,7 @@ class FleetPart {
                        MonoTime now);
   // Absent `reply`: the store did not answer.
   Heard heard(const Ticket& ticket, const Reply* reply, bool late, const BreakerConfig& config,
-              MonoTime now);
+              MonoTime asked, MonoTime now);
   // Probes whose time is over: the store has given their slots to others. Returns how many.
   std::uint32_t expire(MonoTime now);
   std::uint32_t probes_out() const noexcept { return static_cast<std::uint32_t>(probes_.size()); }
@@ -198,6 +199,7 @@ class FleetPart {
   std::optional<Record> record_;
   std::uint64_t epoch_ = 0;  // of the record; 0: there is none
   std::uint64_t last_epoch_ = 0;
+  MonoTime asked_at_{};
   MonoTime read_at_{};
   Instant store_at_{};
 

@@ -143,13 +143,13 @@ void CircuitDesk::tell(const Watched& watched) {
     line_.call(slot_,
                redis::circuit_call(due.action, watched.core->config(), watched.key, changes_key_),
                hurry ? deadline_ : kUnhurried,
-               [this, core = watched.core, ticket = due.ticket](
+               [this, core = watched.core, ticket = due.ticket, asked = clock_.mono()](
                    const redis::ErrorRow* error, const redis::Reply* reply, bool late) {
                  redis::CircuitReply read;
                  const bool good =
                      error == nullptr && reply != nullptr && redis::read_circuit(*reply, read);
                  if (good) heard();
-                 core->fleet_heard(ticket, good ? &read : nullptr, late, clock_.mono());
+                 core->fleet_heard(ticket, good ? &read : nullptr, late, clock_.mono(), asked);
                });
   }
 }
@@ -194,7 +194,8 @@ void CircuitDesk::read(const List& of, std::size_t from) {
   for (std::size_t i = 0; i < count; ++i) keys.push_back((*of)[from + i].key);
   line_.call(
       slot_, redis::circuits_call(std::move(keys)), kUnhurried,
-      [this, of, from, count](const redis::ErrorRow* error, const redis::Reply* reply, bool late) {
+      [this, of, from, count, asked = clock_.mono()](const redis::ErrorRow* error,
+                                                     const redis::Reply* reply, bool late) {
         if (late) return;
         redis::CircuitsReply read;
         if (error != nullptr || reply == nullptr || !redis::read_circuits(*reply, count, read)) {
@@ -206,7 +207,7 @@ void CircuitDesk::read(const List& of, std::size_t from) {
         // What changes while the rest is read is found again by the next look.
         if (from == 0) changes_ = read.changes;
         for (std::size_t i = 0; i < count; ++i)
-          (*of)[from + i].core->fleet_read(read.records[i], read.now, clock_.mono());
+          (*of)[from + i].core->fleet_read(read.records[i], read.now, clock_.mono(), asked);
         look_again();
       });
 }

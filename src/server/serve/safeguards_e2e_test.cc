@@ -119,9 +119,10 @@ TEST_F(SafeguardsOfTwoServers, GoTogetherThroughAStoreThatIsKilledAndComesBack) 
   const auto renewed = lease(0, "renew", "job-0001-attempt-1");
   EXPECT_EQ(renewed.status, 200) << "what it gave itself";
   EXPECT_NE(renewed.body.find("\"without_store\":true"), std::string::npos) << renewed.body;
+  EXPECT_EQ(lease(1, "renew", "job-0002-attempt-1").status, 200);
   EXPECT_TRUE(closes(1));
 
-  // Back, with nothing in it: together again, and told of the leases that stand.
+  // Back, with nothing in it: together again, and told of the leases that were renewed meanwhile.
   redis_.start();
   ASSERT_TRUE(until([&] { return both_say(kFollows); })) << store(0) << store(1);
   ASSERT_TRUE(until([&] { return lease(1, "renew", "job-0001-attempt-1").status == 200; }));
