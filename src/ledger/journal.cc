@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "ledger/packed_events.h"
+
 namespace weir::ledger {
 namespace {
 
@@ -22,6 +24,7 @@ void Journal::Queue::clear() noexcept {
   notes.clear();
   waiters.clear();
   waited_for = 0;
+  bytes = standing = 0;
 }
 
 JournalFile::Options Journal::file_in(const std::string& folder, const std::string& vfs) {
@@ -80,16 +83,37 @@ std::uint64_t Journal::close() noexcept {
   return lost_;
 }
 
-// Under the lock: whether what is queued may stay.
-Result<void> Journal::room() const {
+Journal::Needs Journal::needs_of(const EventBatch& events, std::size_t first,
+                                 std::span<const Note> notes) {
+  Needs needs;
+  for (std::size_t i = first; i < events.size(); ++i) needs.bytes += packed_size(events[i].size());
+  for (const Note& note : notes) needs.standing += note.stands ? bytes_of(note) : 0;
+  needs.bytes += needs.standing;
+  return needs;
+}
+
+// Under the lock: what counts of the file and of what is on its way to it. Reservations of an
+// earlier process, with more room, must not keep their own settling out.
+std::uint64_t Journal::held() const {
+  return counts_.unsettled_bytes + counts_.quarantined_bytes +
+         std::min(counts_.standing_bytes, options_.max_bytes / 2) + in_flight_bytes_ + queue_.bytes;
+}
+
+// Under the lock: whether what was queued, and needs so much, may stay.
+Result<void> Journal::room(const Needs& needs) const {
   if (std::max(queue_.events.size(), queue_.notes.size()) + in_flight_ > options_.max_waiting) {
     return Error{ErrorCode::resource_exhausted,
                  "journal: " + std::to_string(options_.max_waiting) +
                      " events wait for the disk, which is as many as may"};
   }
-  const std::uint64_t bytes = counts_.unsettled_bytes + counts_.quarantined_bytes +
-                              in_flight_bytes_ + queue_.events.bytes();
-  if (bytes > options_.max_bytes) {
+  if (needs.standing > 0 &&
+      counts_.standing_bytes + in_flight_standing_ + queue_.standing + needs.standing >
+          options_.max_bytes / 2) {
+    return Error{ErrorCode::resource_exhausted, "journal: full: reservations that stand take " +
+                                                    std::to_string(options_.max_bytes / 2) +
+                                                    " bytes, which is as many as may"};
+  }
+  if (needs.bytes > 0 && held() + needs.bytes > options_.max_bytes) {
     return Error{ErrorCode::resource_exhausted,
                  "journal: full: " + std::to_string(options_.max_bytes) +
                      " bytes of events wait for the ledger, which is as many as may"};
@@ -104,14 +128,17 @@ bool Journal::push(std::span<const UsageEvent> events, std::vector<Note>& notes,
   const std::size_t notes_before = queue_.notes.size();
   Result<void> taken;
   for (std::size_t i = 0; i < events.size() && taken; ++i) taken = queue_.events.add(events[i]);
+  const Needs needs = needs_of(queue_.events, before, notes);
   for (Note& note : notes) queue_.notes.push_back(std::move(note));
-  if (taken) taken = room();
+  if (taken) taken = room(needs);
   if (!taken) {
     queue_.events.cut(before);
     queue_.notes.resize(notes_before);
     why = taken.error();
     return false;
   }
+  queue_.bytes += needs.bytes;
+  queue_.standing += needs.standing;
   if (queue_.waiters.empty()) queue_.first = mono_now();
   queue_.waiters.push_back(
       {queue_.events.size(), queue_.notes.size(), done != nullptr ? std::move(*done) : Done{}});
@@ -155,10 +182,7 @@ bool Journal::follow(std::span<const UsageEvent> events, std::vector<Note> notes
 
 bool Journal::has_room() const {
   std::lock_guard lock(mutex_);
-  return queue_.events.size() + in_flight_ < options_.max_waiting &&
-         counts_.unsettled_bytes + counts_.quarantined_bytes + in_flight_bytes_ +
-                 queue_.events.bytes() <
-             options_.max_bytes;
+  return queue_.events.size() + in_flight_ < options_.max_waiting && held() < options_.max_bytes;
 }
 
 void Journal::settled(Settled settled) {
@@ -297,6 +321,7 @@ void Journal::reopen(std::unique_lock<std::mutex>& lock) {
   JournalFile::Options file = file_in(options_.folder, options_.vfs);
   file.log_pages = options_.log_pages;
   file.name = options_.name;
+  file.most_note_bytes = options_.max_bytes / 2;
   auto opened = JournalFile::open(file, durable_);
   if (opened && options_.meet && opened->id() != met_) {
     const auto met = options_.meet(*opened);
@@ -321,7 +346,8 @@ void Journal::commit(std::unique_lock<std::mutex>& lock) {
   const EventNumber skip = std::exchange(skip_to_, 0);
   in_flight_ = taken_.events.size();
   in_flight_since_ = mono_now();
-  in_flight_bytes_ = taken_.events.bytes();
+  in_flight_bytes_ = taken_.bytes;
+  in_flight_standing_ = taken_.standing;
   lock.unlock();
   Result<void> done = skip > file_->counts().last ? file_->skip_to(skip) : Result<void>();
   if (done) done = file_->commit(taken_.events, settled, taken_.notes);
@@ -338,7 +364,7 @@ void Journal::commit(std::unique_lock<std::mutex>& lock) {
     skip_to_ = std::max(skip_to_, skip);
   }
   in_flight_ = 0;
-  in_flight_bytes_ = 0;
+  in_flight_bytes_ = in_flight_standing_ = 0;
   lock.unlock();
   for (Queue::Waiter& waiter : taken_.waiters) {
     if (waiter.done) waiter.done(done);
@@ -393,6 +419,9 @@ std::vector<Journal::Done> Journal::keep_followers() {
       notes_begin = waiter.notes_end;
     }
   }
+  const Needs needs = needs_of(kept.events, 0, kept.notes);
+  kept.bytes = needs.bytes;
+  kept.standing = needs.standing;
   kept.first = mono_now();
   queue_ = std::move(kept);
   return waiting;
@@ -401,6 +430,7 @@ std::vector<Journal::Done> Journal::keep_followers() {
 // Under the lock: what others may see of the file.
 void Journal::publish() {
   counts_ = file_->counts();
+  if (counts_.unsettled == 0) counts_.oldest.reset();  // the file looks for the next one later
   id_ = file_->id();
   durable_ =
       JournalFile::Durable{.journal = id_, .last = counts_.last, .notes = file_->notes_done()};

@@ -43,10 +43,13 @@ struct JournalStatus {
 //              anew and its log written again until the disk does (every Options::retry). A disk
 //              that hangs holds only those who were there when it began: after kStuck nobody else
 //              waits for it.
-// Bounds:      max_bytes of events that the ledger has not taken yet, quarantined ones included;
-//              max_waiting events in memory. The file grows to about max_bytes and 10 MiB, and what
-//              its notes take besides: kMostNotes of them, some 200 bytes each, of which those of
-//              reservations that stand hold their events.
+// Bounds:      max_bytes of events that the ledger has not taken yet, quarantined ones included,
+// and
+//              of notes that stand, which take half of it at most; max_waiting events in memory.
+//              All other notes take half as much again, and kMostNotes of them: those that end
+//              first are forgotten first. The file grows to about half as much again as max_bytes,
+//              and 10 MiB. What is on its way to the disk counts as what it takes there: where
+//              there is no room for an event there is none until the ledger has taken some.
 // Threads:     any. Callbacks come from the committing thread, or from the caller's where the
 //              journal says no at once; they must not block.
 class Journal {
@@ -56,7 +59,7 @@ class Journal {
 
   struct Options {
     std::string folder;
-    std::uint64_t max_bytes = std::uint64_t{256} << 20;
+    std::uint64_t max_bytes = std::uint64_t{256} << 20;  // at least 2
     std::size_t max_waiting = 65'536;
     Nanos within = std::chrono::milliseconds(100);  // follow(): on the disk no later, in good times
     Nanos retry = std::chrono::milliseconds(500);
@@ -146,12 +149,21 @@ class Journal {
     };
     std::vector<Waiter> waiters;
     std::size_t waited_for = 0;  // of the waiters, those who wait
+    // What it will take of the file, and of that, what is to stand there.
+    std::uint64_t bytes = 0;
+    std::uint64_t standing = 0;
     MonoTime first{};
     void clear() noexcept;
   };
 
   Journal(Options options, FolderLock lock);
-  Result<void> room() const;
+  struct Needs {
+    std::uint64_t bytes = 0;     // of the file
+    std::uint64_t standing = 0;  // of these, what is to stand there
+  };
+  static Needs needs_of(const EventBatch& events, std::size_t first, std::span<const Note> notes);
+  std::uint64_t held() const;
+  Result<void> room(const Needs& needs) const;
   bool push(std::span<const UsageEvent> events, std::vector<Note>& notes, Done* done, Error& why);
   MonoTime mono_now() const { return clock_.mono(); }
   bool driven() const noexcept { return static_cast<bool>(options_.wake); }
@@ -192,6 +204,7 @@ class Journal {
   std::uint64_t in_flight_ = 0;
   MonoTime in_flight_since_{};
   std::uint64_t in_flight_bytes_ = 0;
+  std::uint64_t in_flight_standing_ = 0;
   std::uint64_t recorded_ = 0;
   std::uint64_t refused_ = 0;
   std::uint64_t failures_ = 0;

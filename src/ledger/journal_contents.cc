@@ -30,7 +30,10 @@ Result<JournalCounts> read_counts(Database& db) {
       // Of the first row the ledger may have a part.
       "  (SELECT coalesce(sum(last - max(number, settled_upto + 1) + 1), 0) FROM events),"
       "  (SELECT total(length(packed)) FROM events),"
-      "  (SELECT count(*) FROM quarantine), (SELECT total(length(body)) FROM quarantine)"
+      "  (SELECT count(*) FROM quarantine), (SELECT total(length(body)) FROM quarantine),"
+      // Of those that end never: as bytes_of().
+      "  (SELECT total(2 * length(id) + length(body) + 32) FROM notes"
+      "    WHERE until = 9223372036854775807)"
       "  FROM journal");
   if (!rows) return rows.error();
   const auto row = rows->step();
@@ -43,6 +46,7 @@ Result<JournalCounts> read_counts(Database& db) {
                        .unsettled_bytes = column(6),
                        .quarantined = column(7),
                        .quarantined_bytes = column(8),
+                       .standing_bytes = column(9),
                        .replayed = column(2),
                        .skipped = column(3),
                        .oldest = std::nullopt};

@@ -24,9 +24,10 @@ struct JournalCounts {
   std::uint64_t unsettled_bytes = 0;
   std::uint64_t quarantined = 0;  // events that it would not take
   std::uint64_t quarantined_bytes = 0;
-  std::uint64_t replayed = 0;     // events that left quarantine under a new number
-  std::uint64_t skipped = 0;      // numbers that were passed over: see skip_to()
-  std::optional<Instant> oldest;  // unsettled event
+  std::uint64_t standing_bytes = 0;  // of notes that stand: reservations
+  std::uint64_t replayed = 0;        // events that left quarantine under a new number
+  std::uint64_t skipped = 0;         // numbers that were passed over: see skip_to()
+  std::optional<Instant> oldest;     // unsettled event
 };
 
 // What a journal holds, as its database says.

@@ -322,6 +322,7 @@ Result<void> JournalFile::commit(const EventBatch& events, const Settled& settle
   if (auto done = notes_.take(notes); !done) return done;
   if (auto done = transaction->commit(); !done) return done;
   notes_.committed();
+  counts.standing_bytes = notes_.holds().standing;
   if (auto there = still_in_place(); !there) return there;
   const bool first = counts_.last == 0;
   counts_ = counts;

@@ -46,6 +46,7 @@ class JournalFile {
     int log_pages = 1'000;
     std::uint64_t name = 0;  // of a journal that is made; 0: drawn
     std::uint64_t most_notes = kMostNotes;
+    std::uint64_t most_note_bytes = kMostNoteBytes;  // of those that end by themselves
   };
   using Counts = JournalCounts;
 
@@ -92,7 +93,7 @@ class JournalFile {
 
  private:
   explicit JournalFile(Options options)
-      : options_(std::move(options)), notes_(options_.most_notes) {}
+      : options_(std::move(options)), notes_(options_.most_notes, options_.most_note_bytes) {}
 
   Result<void> find();
   Result<void> set_up();

@@ -14,8 +14,13 @@ constexpr const char* kTables =
     "CREATE TABLE notes_before(id BLOB PRIMARY KEY, until INTEGER, units INTEGER, body BLOB)"
     "  WITHOUT ROWID;";
 
-// How many of too many go at once.
-constexpr std::uint64_t kFewer = 10'000;
+// How many of too many go at once, and how often in one transaction: it is not to take long.
+constexpr std::int64_t kFewer = 256;
+constexpr int kTimes = 40;
+
+// As bytes_of(), and whether a note stands: its `until` is kStands.
+constexpr const char* kBytes = "2 * length(id) + length(body) + 32";
+constexpr const char* kIsStanding = "until = 9223372036854775807";
 
 Error of_later_format(const Database& db, std::int64_t format) {
   return Error{ErrorCode::failed_precondition,
@@ -55,7 +60,10 @@ Result<void> NoteTable::make_tables(Database& db) {
 }
 
 Result<void> NoteTable::prepare(Database& db) {
-  const std::pair<Statement*, const char*> all[] = {
+  const std::string bytes = kBytes;
+  const std::string standing = kIsStanding;
+  const std::string removed = "  RETURNING " + bytes + ", " + standing;
+  const std::pair<Statement*, std::string> all[] = {
       {&put_, "INSERT OR REPLACE INTO notes VALUES(?, ?, ?, ?)"},
       {&add_,
        "INSERT INTO notes VALUES(?, ?, ?, ?) ON CONFLICT(id) DO UPDATE SET"
@@ -70,21 +78,26 @@ Result<void> NoteTable::prepare(Database& db) {
        "INSERT INTO notes SELECT id, until, units, body FROM notes_before WHERE until IS NOT NULL"},
       {&remove_touched_, "DELETE FROM notes WHERE id IN (SELECT id FROM notes_before)"},
       {&read_done_, "SELECT done FROM notes_state"},
-      {&count_all_, "SELECT count(*) FROM notes"},
+      {&count_all_, "SELECT count(*), total(" + bytes + "), (SELECT total(" + bytes +
+                        ") FROM notes WHERE " + standing + ") FROM notes"},
+      {&look_, "SELECT " + bytes + ", " + standing + " FROM notes WHERE id = ?"},
       {&set_done_, "UPDATE notes_state SET done = ?"},
       // A few at a time, so that no commit pays for all.
       {&forget_,
        "DELETE FROM notes WHERE id IN"
-       "  (SELECT id FROM notes WHERE until < ? ORDER BY until LIMIT 1000)"},
+       "  (SELECT id FROM notes WHERE until < ? ORDER BY until LIMIT 1000)" +
+           removed},
       // Keys of requests first: the store and the ledger know them, too, and nobody else knows what
       // was overspent.
       {&fewer_keys_,
        "DELETE FROM notes WHERE id IN"
-       "  (SELECT id FROM notes WHERE id >= x'6b' AND id < x'6c' ORDER BY until LIMIT 10000)"},
-      {&fewer_, "DELETE FROM notes WHERE id IN (SELECT id FROM notes ORDER BY until LIMIT 10000)"},
+       "  (SELECT id FROM notes WHERE id >= x'6b' AND id < x'6c' ORDER BY until LIMIT ?)" +
+           removed},
+      {&fewer_, "DELETE FROM notes WHERE id IN (SELECT id FROM notes WHERE NOT " + standing +
+                    " ORDER BY until LIMIT ?)" + removed},
   };
   for (const auto& [statement, sql] : all) {
-    auto prepared = db.prepare(sql);
+    auto prepared = db.prepare(sql.c_str());
     if (!prepared) return prepared.error();
     *statement = std::move(*prepared);
   }
@@ -103,16 +116,44 @@ Result<std::uint64_t> NoteTable::number_of(Statement& statement) {
 Result<void> NoteTable::read_state() {
   const auto done = number_of(read_done_);
   if (!done) return done.error();
-  const auto count = number_of(count_all_);
-  if (!count) return count.error();
+  const auto row = count_all_.step();
+  if (!row) return row.error();
+  const auto column = [this](int i) { return static_cast<std::uint64_t>(count_all_.number(i)); };
+  holds_ = {.notes = column(0), .bytes = column(1) - column(2), .standing = column(2)};
+  count_all_.reset();
+  holding_ = holds_;
   done_ = taking_ = *done;
-  count_ = counting_ = *count;
   return {};
+}
+
+// What stands under an id now is about to be something else, or nothing.
+Result<void> NoteTable::count_out(const std::string& id) {
+  const auto row = look_.bind(1, std::string_view(id)).step();
+  if (!row) return row.error();
+  if (*row) {
+    (look_.number(1) != 0 ? holding_.standing : holding_.bytes) -=
+        static_cast<std::uint64_t>(look_.number(0));
+    --holding_.notes;
+  }
+  look_.reset();
+  return {};
+}
+
+// Carries out what removes notes and returns them.
+Result<void> NoteTable::remove_by(Statement& statement) {
+  for (;;) {
+    const auto row = statement.step();
+    if (!row) return row.error();
+    if (!*row) return {};
+    (statement.number(1) != 0 ? holding_.standing : holding_.bytes) -=
+        static_cast<std::uint64_t>(statement.number(0));
+    --holding_.notes;
+  }
 }
 
 Result<void> NoteTable::take(std::span<const Note> notes) {
   taking_ = done_;
-  counting_ = count_;
+  holding_ = holds_;
   if (notes.empty()) return {};
   if (auto done = clear_before_.run(); !done) return done;
   Instant now{};
@@ -120,6 +161,7 @@ Result<void> NoteTable::take(std::span<const Note> notes) {
     now = std::max(now, note.at);
     const std::string_view id = note.id;
     if (auto done = keep_before_.bind(1, id).run(); !done) return done;
+    if (auto done = count_out(note.id); !done) return done;
     Statement& statement = note.what == Note::Do::put   ? put_
                            : note.what == Note::Do::add ? add_
                                                         : remove_;
@@ -128,33 +170,34 @@ Result<void> NoteTable::take(std::span<const Note> notes) {
       statement.bind(2, std::int64_t{note.until.time_since_epoch().count()})
           .bind(3, note.units)
           .bind(4, std::string_view(note.body));
-      ++counting_;
+      (note.until == kStands ? holding_.standing : holding_.bytes) += bytes_of(note);
+      ++holding_.notes;
     }
     if (auto done = statement.run(); !done) return done;
   }
   forget_.bind(1, std::int64_t{now.time_since_epoch().count()});
-  if (auto done = forget_.run(); !done) return done;
+  if (auto done = remove_by(forget_); !done) return done;
   if (auto done = keep_few(); !done) return done;
   taking_ = done_ + 1;
   return set_done_.bind(1, static_cast<std::int64_t>(taking_)).run();
 }
 
 Result<void> NoteTable::keep_few() {
+  const auto too_many = [this] { return holding_.notes > most_ || holding_.bytes > most_bytes_; };
   for (Statement* fewer : {&fewer_keys_, &fewer_}) {
-    if (counting_ <= most_) return {};
-    const auto counted = number_of(count_all_);
-    if (!counted) return counted.error();
-    counting_ = *counted;
-    if (counting_ <= most_) return {};
-    if (auto done = fewer->run(); !done) return done;
-    counting_ -= std::min(counting_, kFewer);
+    for (int times = 0; too_many() && times < kTimes; ++times) {
+      const std::uint64_t before = holding_.notes;
+      fewer->bind(1, kFewer);
+      if (auto done = remove_by(*fewer); !done) return done;
+      if (holding_.notes == before) break;  // there are no such ones
+    }
   }
   return {};
 }
 
 void NoteTable::committed() noexcept {
   done_ = taking_;
-  count_ = counting_;
+  holds_ = holding_;
 }
 
 Result<void> NoteTable::undo_after(std::uint64_t done) {

@@ -17,8 +17,9 @@ namespace weir::ledger {
 // Threads:     one at a time, as its Database.
 class NoteTable {
  public:
-  // It holds so many at most.
-  explicit NoteTable(std::uint64_t most = kMostNotes) : most_(most) {}
+  // It holds so many at most, and so many bytes of those that do not stand.
+  explicit NoteTable(std::uint64_t most = kMostNotes, std::uint64_t most_bytes = kMostNoteBytes)
+      : most_(most), most_bytes_(most_bytes) {}
 
   // Of the notes' tables and of what is in them. A journal's file has a format of its own.
   static constexpr std::int64_t kFormat = 1;
@@ -42,12 +43,23 @@ class NoteTable {
   // How many transactions took notes.
   std::uint64_t done() const noexcept { return done_; }
 
+  // What it holds: see bytes_of().
+  struct Holds {
+    std::uint64_t notes = 0;
+    std::uint64_t bytes = 0;     // of those that end by themselves
+    std::uint64_t standing = 0;  // bytes of the others
+  };
+  const Holds& holds() const noexcept { return holds_; }
+
  private:
   Result<void> prepare(Database& db);
+  Result<void> count_out(const std::string& id);
+  Result<void> remove_by(Statement& statement);
   Result<void> keep_few();
   static Result<std::uint64_t> number_of(Statement& statement);
 
   std::uint64_t most_ = kMostNotes;
+  std::uint64_t most_bytes_ = kMostNoteBytes;
   Statement put_;
   Statement add_;
   Statement remove_;
@@ -57,14 +69,15 @@ class NoteTable {
   Statement remove_touched_;
   Statement read_done_;
   Statement count_all_;
+  Statement look_;
   Statement set_done_;
   Statement forget_;
   Statement fewer_keys_;
   Statement fewer_;
   std::uint64_t done_ = 0;
   std::uint64_t taking_ = 0;  // done_, once the transaction is committed
-  std::uint64_t count_ = 0;   // at most so many
-  std::uint64_t counting_ = 0;
+  Holds holds_;
+  Holds holding_;  // holds_, once the transaction is committed
 };
 
 // Calls `each` for every note, in no order; their `what` and `at` mean nothing.

@@ -44,6 +44,12 @@ std::string pack(std::string_view event) {
   return out;
 }
 
+std::uint64_t packed_size(std::size_t event_bytes) {
+  std::uint64_t size = event_bytes + 1;
+  for (std::size_t rest = event_bytes; rest >= 0x80; rest >>= 7) ++size;
+  return size;
+}
+
 void unpack(std::string_view packed, std::size_t count,
             const std::function<void(std::string_view)>& each) {
   for (std::size_t i = 0; i < count; ++i) each(take(packed));
