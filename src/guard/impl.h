@@ -38,6 +38,7 @@ class Guard::Impl {
   void record_by(std::unique_ptr<guard::UsageRecorder> usage) { usage_ = std::move(usage); }
   // What an earlier process served beyond its part counts again.
   void resume_overspend();
+  void resume_reservations();
   // Decides by this one from now on: of a simulation, before the first decision.
   void share(std::unique_ptr<guard::SharedStore> store) {
     shared_ = std::move(store);

@@ -43,6 +43,11 @@ void Guard::Impl::resume_overspend() {
 void Guard::Impl::resume_usage() {
   if (!usage_) return;
   resume_overspend();
+  resume_reservations();
+}
+
+void Guard::Impl::resume_reservations() {
+  shared_later_ = shared_;
   usage_->reservations().start(
       {.give_back =
            [this](const std::string& id, const guard::HeldReservation& held, std::uint64_t units,
@@ -161,8 +166,12 @@ void Guard::Impl::record_admitted(const guard::Plan& plan, std::span<const store
   const std::uint64_t metered = metered_always(plan, options);
   if (metered == 0) return;
   const guard::UsageRecorder::Usage usage{
-      .metered = metered, .cost = options.cost, .at = decision.decided_at};
-  if (usage_->follow(plan, usage)) return;
+      .metered = metered, .cost = options.cost, .at = decision.decided_at, .rung = decision.rung};
+  if (usage_->follow(plan, usage)) {
+    // Whoever it was admitted by before may not have lived to tell the first store.
+    if (plan.marks > 0 && decision.rung != Rung::store) usage_->keep_untold(plan.request);
+    return;
+  }
   if (!decision.replayed) give_back_charged(plan, findings);
   decision = refused_by_journal(options.cost);
 }

@@ -61,7 +61,7 @@ ReservationBook::~ReservationBook() {
 
 void ReservationBook::start(Limits limits) {
   limits_ = std::move(limits);
-  thread_ = std::thread([this] { run(); });
+  if (!driven_by_) thread_ = std::thread([this] { run(); });
 }
 
 void ReservationBook::stop() noexcept {
@@ -71,25 +71,61 @@ void ReservationBook::stop() noexcept {
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
+  keep_dropped();
 }
 
 void ReservationBook::run() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     lock.unlock();
-    end_expired();
-    if (limits_.now_and_then) limits_.now_and_then();
-    give_back_again();
+    (void)turn();
     lock.lock();
     changed_.wait_for(lock, kLookEvery, [&] { return stopping_ || more_returns_; });
     more_returns_ = false;
   }
 }
 
+Nanos ReservationBook::turn() {
+  end_expired();
+  if (limits_.now_and_then) limits_.now_and_then();
+  give_back_again();
+  return kLookEvery;
+}
+
+// The journal keeps what nobody waits for until its disk takes it, or until it is closed.
+void ReservationBook::keep_dropped() noexcept {
+  std::lock_guard lock(mutex_);
+  if (journal_ == nullptr) return;
+  const Instant now = clock_.now();
+  for (auto& [id, entry] : entries_) {
+    if (!entry.dropped || entry.settling || entry.held.settled) continue;
+    HeldReservation ended = entry.held;
+    ended.settled = true;
+    ended.events.clear();
+    ended.charges.clear();
+    std::vector<ledger::Note> notes;
+    notes.push_back(note_of(id, ended, now));
+    if (!journal_->follow({}, std::move(notes))) continue;
+    entry.held = std::move(ended);
+    --open_;
+  }
+}
+
 std::string ReservationBook::new_id() {
   constexpr std::string_view kHex = "0123456789abcdef";
+  KeyHasher::Secret bytes{};
+  if (driven_by_) {
+    std::lock_guard lock(mutex_);
+    ++named_;
+    for (std::size_t i = 0; i < 8; ++i) {
+      bytes[i] = static_cast<unsigned char>(*driven_by_ >> (8 * i));
+      bytes[8 + i] = static_cast<unsigned char>(named_ >> (8 * i));
+    }
+  } else {
+    bytes = KeyHasher::random_secret();
+  }
   std::string id;
-  for (const unsigned char byte : KeyHasher::random_secret()) {
+  for (const unsigned char byte : bytes) {
     id.push_back(kHex[byte >> 4]);
     id.push_back(kHex[byte & 15]);
   }
@@ -99,7 +135,7 @@ std::string ReservationBook::new_id() {
 ledger::Note ReservationBook::note_of(const std::string& id, const HeldReservation& held,
                                       Instant now) {
   // One that stands is never forgotten by the way: it has to be ended.
-  const Instant until = held.settled ? now + kMemory : Instant::max();
+  const Instant until = held.settled ? now + kMemory : ledger::kStands;
   return {.id = "r" + id, .at = now, .until = until, .units = 0, .body = encode(held)};
 }
 
@@ -109,10 +145,12 @@ bool ReservationBook::restore(const ledger::Note& note) {
   for (const std::string& event : held->events) {
     if (!ledger::decode(event)) return false;
   }
-  std::lock_guard lock(mutex_);
   const bool stands = !held->settled;
+  const MonoTime until =
+      stands ? after(held->expires, held->terms.expire) : after(note.until, kMemory);
+  std::lock_guard lock(mutex_);
   const auto [entry, fresh] =
-      entries_.emplace(note.id.substr(1), Entry{.held = std::move(*held), .until = note.until});
+      entries_.emplace(note.id.substr(1), Entry{.held = std::move(*held), .until = until});
   if (fresh && stands) ++open_;
   return true;
 }
@@ -123,9 +161,10 @@ bool ReservationBook::has_room() const {
 }
 
 void ReservationBook::open(const std::string& id, HeldReservation held) {
+  const MonoTime until = after(held.expires, held.terms.expire);
   std::lock_guard lock(mutex_);
   ++open_;
-  entries_.emplace(id, Entry{.held = std::move(held)});
+  entries_.emplace(id, Entry{.held = std::move(held), .until = until});
 }
 
 void ReservationBook::give_back(const HeldReservation& held) {
@@ -146,9 +185,20 @@ std::size_t ReservationBook::size() const {
   return open_;
 }
 
-void ReservationBook::end_expired() {
+MonoTime ReservationBook::after(Instant end, Nanos most) const {
   const Instant now = clock_.now();
-  std::vector<std::pair<std::string, std::uint64_t>> ended;
+  const Nanos left = end > now ? Nanos(end - now) : Nanos{0};
+  return clock_.mono() + std::min(left, std::clamp(most, Nanos{0}, kMemory));
+}
+
+void ReservationBook::end_expired() {
+  const MonoTime now = clock_.mono();
+  struct Ended {
+    std::string id;
+    std::uint64_t units = 0;
+    bool expired = true;
+  };
+  std::vector<Ended> ended;
   {
     std::lock_guard lock(mutex_);
     const bool crowded = entries_.size() - open_ > kMostEnded;
@@ -157,15 +207,28 @@ void ReservationBook::end_expired() {
     });
     for (const auto& [id, entry] : entries_) {
       const HeldReservation& held = entry.held;
-      if (held.settled || entry.settling || held.expires > now) continue;
+      if (held.settled || entry.settling) continue;
+      if (entry.dropped) ended.push_back({.id = id, .units = 0, .expired = false});
+      if (entry.dropped || entry.until > now) continue;
       const OnExpiry how = held.terms.on_expiry.value_or(OnExpiry::full);
-      ended.emplace_back(id, how == OnExpiry::full             ? held.reserved
-                             : how == OnExpiry::last_heartbeat ? held.so_far
-                                                               : 0);
+      ended.push_back({.id = id,
+                       .units = how == OnExpiry::full             ? held.reserved
+                                : how == OnExpiry::last_heartbeat ? held.so_far
+                                                                  : 0});
     }
   }
-  for (const auto& [id, units] : ended)
-    begin_settling(id, units, true, [](const Result<Settlement>&) {});
+  for (const auto& [id, units, expired] : ended)
+    begin_settling(id, units, expired, [](const Result<Settlement>&) {});
+}
+
+void ReservationBook::drop(const std::string& id) {
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = entries_.find(id);
+    if (found == entries_.end() || found->second.held.settled) return;
+    found->second.dropped = true;
+  }
+  begin_settling(id, 0, false, [](const Result<Settlement>&) {});
 }
 
 void ReservationBook::settle(std::string_view id, std::uint64_t units, Done done) {
@@ -273,7 +336,7 @@ void ReservationBook::settled(const std::string& id, const HeldReservation& held
         --open_;
         found->second.held = held;
         found->second.held.charges.clear();
-        found->second.until = clock_.now() + kMemory;
+        found->second.until = clock_.mono() + kMemory;
       }
     }
   }
@@ -307,6 +370,10 @@ void ReservationBook::give_back(Return what) {
     std::lock_guard lock(mutex_);
     ++returning_;
   }
+  send_back(std::move(what));
+}
+
+void ReservationBook::send_back(Return what) {
   const MonoTime now = clock_.mono();
   const auto back = std::make_shared<Return>(std::move(what));
   limits_.give_back(back->id, back->held, back->units, [this, back, now](GivenBack how) {
@@ -344,8 +411,9 @@ void ReservationBook::give_back_again() {
       batch.push_back(std::move(returns_.front()));
       returns_.pop_front();
     }
+    returning_ += batch.size();
   }
-  for (Return& each : batch) give_back(std::move(each));
+  for (Return& each : batch) send_back(std::move(each));
 }
 
 std::size_t ReservationBook::returns() const {
@@ -376,6 +444,7 @@ Result<Nanos> ReservationBook::heartbeat(std::string_view id, std::uint64_t so_f
   if (found->second.settling || !journal_->follow({}, std::move(notes)))
     return Error{ErrorCode::unavailable, "reservation: the heartbeat cannot be kept now"};
   held = std::move(later);
+  found->second.until = clock_.mono() + held.terms.expire;
   return held.terms.expire;
 }
 

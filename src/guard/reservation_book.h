@@ -22,6 +22,9 @@ namespace weir::guard {
 
 // The reservations of one process, and what becomes of them.
 //
+// Time:        within a process what expires does so by the monotonic clock, whatever the wall's is
+//              set to. After a restart it has left what the wall's clock says, and no longer than
+//              its whole time: one that was set back keeps nothing standing for ever.
 // Guarantees:  a reservation ends once: its events and the mark that it ended are one transaction
 //              of the journal. What expired is settled within two seconds, or as soon as the disk
 //              takes it. However often settling is tried, its limits are charged once. What is to
@@ -67,14 +70,20 @@ class ReservationBook {
   void keep_in(ledger::Journal& journal) noexcept { journal_ = &journal; }
   // Ends what expires from now on.
   void start(Limits limits);
-  // Ends nothing any more.
+  // Ends nothing any more. What nobody got is handed to the journal once more, to be its end.
   void stop() noexcept;
+
+  // Of a simulation: start() begins no thread; whoever says this calls turn() when the last one
+  // said, and names follow from `seed`.
+  void be_driven(std::uint64_t seed) { driven_by_ = seed; }
+  // One step of the thread's work. Returns how long to wait for the next.
+  Nanos turn();
 
   // One of an earlier process, from its note. False: the note is damaged, and is passed over.
   bool restore(const ledger::Note& note);
 
   bool has_room() const;
-  static std::string new_id();
+  std::string new_id();
   // What the journal is to keep of a reservation.
   static ledger::Note note_of(const std::string& id, const HeldReservation& held, Instant now);
   // It is in the journal.
@@ -84,6 +93,8 @@ class ReservationBook {
 
   void settle(std::string_view id, std::uint64_t units,
               std::function<void(Result<Settlement>)> done);
+  // Ends one whose name nobody was told, as nothing used: now, or as soon as the disk takes it.
+  void drop(const std::string& id);
   Result<Nanos> heartbeat(std::string_view id, std::uint64_t so_far);
 
   // Work that is over and was never reserved: its limits give what they have left, and its usage is
@@ -102,7 +113,8 @@ class ReservationBook {
   struct Entry {
     HeldReservation held;
     bool settling = false;
-    Instant until{};  // settled: known until then
+    bool dropped = false;  // it ends as nothing used, and need not expire
+    MonoTime until{};      // it expires then; settled: it is known until then
     // Units beyond what was reserved: so many were asked of the limits when settling was tried, and
     // the metered ones had room for so many.
     std::uint64_t asked = 0;
@@ -117,8 +129,13 @@ class ReservationBook {
   };
 
   void run();
+  // How long what was to end at an instant of the wall's clock has left.
+  MonoTime after(Instant end, Nanos most) const;
   void end_expired();
+  void keep_dropped() noexcept;
   void give_back(Return what);
+  // The same of one that is counted as being given back.
+  void send_back(Return what);
   void give_back_again();
   void begin_settling(const std::string& id, std::uint64_t units, bool expired, Done done);
   // Why an id is not known here.
@@ -138,6 +155,8 @@ class ReservationBook {
   std::condition_variable changed_;
   std::unordered_map<std::string, Entry> entries_;
   std::size_t open_ = 0;
+  std::optional<std::uint64_t> driven_by_;  // absent: by its own thread
+  std::uint64_t named_ = 0;                 // driven: names given
   std::deque<Return> returns_;
   std::size_t returning_ = 0;  // that are being given back this moment
   std::uint64_t returns_lost_ = 0;

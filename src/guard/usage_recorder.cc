@@ -205,6 +205,7 @@ Result<std::unique_ptr<UsageRecorder>> UsageRecorder::open_on(const Ground& grou
   UsageRecorder* self = recorder.get();
   recorder->process_ = ground.process;
   recorder->book_ = std::make_unique<ReservationBook>(clock);
+  recorder->book_->be_driven(ground.process);
   auto journal =
       ledger::Journal::open({.folder = spec.folder,
                              .max_bytes = spec.max_bytes,
@@ -254,7 +255,7 @@ std::uint64_t UsageRecorder::close() noexcept {
 
 void UsageRecorder::unserved(const std::string& reservation) {
   unserved_.fetch_add(1, std::memory_order_relaxed);
-  if (!reservation.empty()) book_->settle(reservation, 0, [](const Result<Settlement>&) {});
+  if (!reservation.empty()) book_->drop(reservation);
 }
 
 bool UsageRecorder::knows_before() const {
@@ -433,10 +434,11 @@ void UsageRecorder::report(const Plan& plan, std::uint64_t units, Instant at,
 void UsageRecorder::append_reservation(const Plan& plan, const Usage& usage,
                                        const ReservationTerms& terms, const Decision* decision,
                                        std::function<void(std::optional<std::string>)> done) {
-  const std::string id = ReservationBook::new_id();
+  const std::string id = book_->new_id();
   HeldReservation held = hold(plan, usage, terms, decision);
   std::vector<ledger::Note> notes;
   notes.push_back(ReservationBook::note_of(id, held, clock_.now()));
+  notes.back().stands = true;
   // What is served beyond the part is so from now on, whatever is settled in the end.
   Events beyond(plan, usage, process_, next_);
   for (ledger::Note& note : beyond.take_notes()) notes.push_back(std::move(note));
@@ -489,8 +491,10 @@ void UsageRecorder::write_metrics(render::Exposition& out) const {
       "Notes of earlier processes that are damaged: reservations, idempotency keys, overspend.");
   out.sample(unreadable_.load(std::memory_order_relaxed));
   out.family("weir_journal_unsettled_bytes", Type::gauge,
-             "Bytes of usage events that the ledger has not taken, quarantined ones included.");
-  out.sample(journal.counts.unsettled_bytes + journal.counts.quarantined_bytes);
+             "Bytes of usage events that the ledger has not taken, quarantined ones included, and "
+             "of reservations that stand.");
+  out.sample(journal.counts.unsettled_bytes + journal.counts.quarantined_bytes +
+             journal.counts.standing_bytes);
   out.family("weir_journal_max_bytes", Type::gauge,
              "Most bytes of such events: metered calls are refused beyond it.");
   out.sample(journal_->options().max_bytes);

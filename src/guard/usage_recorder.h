@@ -40,7 +40,7 @@ class UsageRecorder {
   static Result<std::unique_ptr<UsageRecorder>> open(const policy::JournalSpec& spec, Clock& clock,
                                                      render::Metrics& metrics, Observer* observer);
   // What lies below a recorder of a simulation, which has no thread: whoever opened it turns its
-  // journal, its settler, and its waits.
+  // journal, its settler, its reservations, and its waits.
   struct Ground {
     std::string vfs;
     int log_pages = 0;
@@ -120,7 +120,7 @@ class UsageRecorder {
   void hear_overspent(std::function<void(const Overspent&)> hear);
 
   // What was said to be durable came too late for its caller, who was told that it is not. A
-  // reservation (else empty) ends at once, as nothing used.
+  // reservation (else empty) ends as nothing used, as soon as the disk takes that.
   void unserved(const std::string& reservation);
   // Whether follow() would keep an event now.
   bool has_room() const;
