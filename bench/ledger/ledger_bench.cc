@@ -1,7 +1,7 @@
 // What a durable answer costs, beside the floor of the same disk in the same run; and how fast what
 // is durable comes into the ledger.
 //
-//   ledger_bench [--folder DIR] [--seconds N] [--postgres] [--json]
+//   ledger_bench [--folder DIR] [--seconds N] [--no-postgres] [--json]
 //
 // W callers in a closed loop: each hands in its next event when its last one is durable. The floor
 // writes the same bytes into a file that is there already, with one fdatasync for all W.
@@ -229,7 +229,7 @@ double settled_a_second(const std::string& parent, const std::string& url, std::
 struct Options {
   std::string folder = ".";
   double seconds = 1;
-  bool postgres = false;
+  bool postgres = true;  // where it is installed
   bool json = false;
 };
 
@@ -241,13 +241,13 @@ Options read(int count, char** words) {
       options.folder = words[++i];
     } else if (word == "--seconds" && i + 1 < count) {
       options.seconds = std::atof(words[++i]);
-    } else if (word == "--postgres") {
-      options.postgres = true;
+    } else if (word == "--no-postgres") {
+      options.postgres = false;
     } else if (word == "--json") {
       options.json = true;
     } else {
       std::fprintf(stderr,
-                   "usage: ledger_bench [--folder DIR] [--seconds N] [--postgres] [--json]\n");
+                   "usage: ledger_bench [--folder DIR] [--seconds N] [--no-postgres] [--json]\n");
       std::exit(2);
     }
   }
@@ -285,6 +285,8 @@ int main(int count, char** words) {
     if (options.json) {
       out["durable"].push_back({{"callers", callers},
                                 {"floor_events_per_second", a.rate},
+                                {"floor_p50_us", a.p50_us},
+                                {"floor_p99_us", a.p99_us},
                                 {"events_per_second", b.rate},
                                 {"p50_us", b.p50_us},
                                 {"p99_us", b.p99_us},
