@@ -10,6 +10,7 @@
 
 #include "ledger/journal.h"
 #include "ledger/journal_story.h"
+#include "testing/fault_sweep.h"
 #include "testing/forgetful_disk.h"
 
 namespace weir::ledger {
@@ -139,57 +140,47 @@ TEST_F(JournalOnBadDisk, KeepsWhatItAcknowledgedWhereverThePowerIsCut) {
   EXPECT_GT(cuts, 100u) << "the test is to find a life worth cutting";
 }
 
-struct DiskFault {
-  ForgetfulDisk::Fault fault;
-  const char* name;
-};
+class JournalFaults : public JournalOnBadDisk,
+                      public ::testing::WithParamInterface<weir::testing::DiskFault> {};
 
-class JournalFaults : public JournalOnBadDisk, public ::testing::WithParamInterface<DiskFault> {};
-
-// The n-th operation fails, for n = 1, 2, 3 … until a life passes without: once, or until somebody
-// frees the disk. Then the power goes as well.
+// Then the power goes as well.
 TEST_P(JournalFaults, NeverAcknowledgesWhatIsNotThere) {
-  for (const auto lasts : {ForgetfulDisk::Lasts::once, ForgetfulDisk::Lasts::until_healed}) {
-    for (std::uint64_t nth = 1;; ++nth) {
-      SCOPED_TRACE(std::string(GetParam().name) + " at " + std::to_string(nth) +
-                   (lasts == ForgetfulDisk::Lasts::once ? ", once" : ", until healed"));
-      disk_.remove(file().path);
-      disk_.remove(file().path + "-wal");
-      Told told;
-      disk_.fail(GetParam().fault, nth, lasts);
-      auto journal = Journal::open(options());
-      ASSERT_TRUE(journal);
-      for (std::uint64_t id = 0; id < 8; ++id) hand_in(**journal, told, id);
-      const bool failed = disk_.failed();
-      disk_.heal();
-      ASSERT_TRUE(eventually([&] { return (*journal)->writable(); }))
-          << "it recovers without a restart: " << (*journal)->status().why;
-      // What it was still tidying up may have failed since, once.
-      std::uint64_t again = 50;
-      ASSERT_TRUE(eventually([&] { return append(**journal, event_of(++again)).has_value(); }));
-      told.yes.insert(again);
-      const auto found = recorded(file());
-      for (const std::uint64_t id : told.no)
-        ASSERT_EQ(found.count(id), 0u) << "event " << id << " was refused, and must not be billed";
-      expect_kept(told, "after the fault");
-      expect_noted(told, "after the fault");
-      journal->reset();
-      disk_.restart(ForgetfulDisk::Unsynced::lost);
-      expect_kept(told, "after the fault and a power cut");
-      expect_noted(told, "after the fault and a power cut");
-      if (!failed) break;
-    }
-  }
+  Told told;
+  std::unique_ptr<Journal> journal;
+  const auto begin = [&] {
+    journal.reset();
+    disk_.remove(file().path);
+    disk_.remove(file().path + "-wal");
+    told = {};
+  };
+  const auto during = [&] {
+    auto opened = Journal::open(options());
+    ASSERT_TRUE(opened);
+    journal = std::move(*opened);
+    for (std::uint64_t id = 0; id < 8; ++id) hand_in(*journal, told, id);
+  };
+  const auto after = [&] {
+    ASSERT_TRUE(eventually([&] { return journal->writable(); }))
+        << "it recovers without a restart: " << journal->status().why;
+    // What it was still tidying up may have failed since, once.
+    std::uint64_t again = 50;
+    ASSERT_TRUE(eventually([&] { return append(*journal, event_of(++again)).has_value(); }));
+    told.yes.insert(again);
+    const auto found = recorded(file());
+    for (const std::uint64_t id : told.no)
+      ASSERT_EQ(found.count(id), 0u) << "event " << id << " was refused, and must not be billed";
+    expect_kept(told, "after the fault");
+    expect_noted(told, "after the fault");
+    journal.reset();
+    disk_.restart(ForgetfulDisk::Unsynced::lost);
+    expect_kept(told, "after the fault and a power cut");
+    expect_noted(told, "after the fault and a power cut");
+  };
+  EXPECT_GT(sweep(disk_, GetParam(), {begin, during, after}), 4u);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Every, JournalFaults,
-    ::testing::Values(DiskFault{ForgetfulDisk::Fault::full, "full"},
-                      DiskFault{ForgetfulDisk::Fault::sync, "failed_sync"},
-                      DiskFault{ForgetfulDisk::Fault::read_only, "read_only"},
-                      DiskFault{ForgetfulDisk::Fault::no_descriptor, "no_descriptor"},
-                      DiskFault{ForgetfulDisk::Fault::input_output, "input_output"}),
-    [](const auto& fault) { return std::string(fault.param.name); });
+INSTANTIATE_TEST_SUITE_P(Every, JournalFaults, ::testing::ValuesIn(weir::testing::kDiskFaults),
+                         weir::testing::name_of_fault);
 
 // A process that ends between a failed sync and its repair leaves pages that the system shows and
 // the disk has not: the next one must not build on them.
@@ -366,58 +357,89 @@ TEST_F(JournalOnBadDisk, SaysWhichPageOfItIsDamaged) {
 }
 
 // Real processes on the real disk: one appends as fast as it can and tells through a pipe what was
-// acknowledged, until it is killed; the next goes on in the same journal.
-TEST(JournalKilled, KeepsWhatItAcknowledged) {
-  TemporaryFolder folder;
-  constexpr int kKills = 200;
-  std::mt19937_64 random(20'261'130);
-  std::set<std::uint64_t> acknowledged;
-  for (int round = 0; round < kKills; ++round) {
+// acknowledged, while settlement takes all but the newest, until it is killed; the next goes on in
+// the same journal.
+class JournalKilled : public ::testing::Test {
+ protected:
+  static constexpr EventNumber kNewest = 24;
+
+  // Tells the number that it begins behind, and then each event that was acknowledged, by its
+  // place.
+  [[noreturn]] void live(int pipe) {
+    auto journal = Journal::open({.folder = folder_.path()});
+    // However long a busy disk takes to open it.
+    if (!journal || !eventually([&] { return (*journal)->writable(); })) ::_exit(3);
+    const auto begun = *(*journal)->readable();
+    tell(pipe, begun.last);
+    for (std::uint64_t place = 1;; ++place) {
+      const UsageEvent event = event_of(begun.last + place);
+      // Not so many that memory fills: the answers come from the committing thread.
+      while ((*journal)->status().waiting > 256) std::this_thread::yield();
+      (*journal)->append({&event, 1}, [&, place](const Result<void>& done) {
+        if (!done) ::_exit(5);
+        tell(pipe, place);
+      });
+      const EventNumber last = (*journal)->readable()->last;
+      if (place % 16 == 0 && last > kNewest)
+        (*journal)->settled({.journal = begun.journal, .upto = last - kNewest, .at = {}});
+    }
+  }
+  static void tell(int pipe, std::uint64_t number) {
+    if (::write(pipe, &number, sizeof(number)) != sizeof(number)) ::_exit(4);
+  }
+  static bool hear(int pipe, std::uint64_t& number) {
+    return ::read(pipe, &number, sizeof(number)) == sizeof(number);
+  }
+  // What a life acknowledged, by the events' numbers, which are their ids, too.
+  void live_and_be_killed(std::size_t after, std::chrono::microseconds and_after) {
     int pipe_ends[2];
     ASSERT_EQ(::pipe(pipe_ends), 0);
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
       ::close(pipe_ends[0]);
-      auto journal = Journal::open({.folder = folder.path()});
-      if (!journal || !(*journal)->writable()) ::_exit(3);
-      const auto base = static_cast<std::uint64_t>(round) << 32;
-      for (std::uint64_t i = 0;; ++i) {
-        const UsageEvent event = event_of(base + i);
-        // Not so many that memory fills: the answers come from the committing thread.
-        while ((*journal)->status().waiting > 256) std::this_thread::yield();
-        (*journal)->append({&event, 1}, [&, id = event.id.lo](const Result<void>& done) {
-          if (done && ::write(pipe_ends[1], &id, sizeof(id)) != sizeof(id)) ::_exit(4);
-        });
-        if (i % 64 == 0 && (*journal)->readable()) {
-          // Settlement runs beside it: what it took over leaves, and the parent knows of it.
-          (*journal)->settled({.journal = (*journal)->readable()->journal, .upto = 0, .at = {}});
-        }
-      }
+      live(pipe_ends[1]);
     }
     ::close(pipe_ends[1]);
-    std::size_t heard = 0;
-    const std::size_t until = random() % 400;
-    std::uint64_t id = 0;
-    while (heard < until && ::read(pipe_ends[0], &id, sizeof(id)) == sizeof(id)) {
-      acknowledged.insert(id);
-      ++heard;
-    }
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
+    std::uint64_t begun = 0;
+    const bool began = hear(pipe_ends[0], begun);
+    std::uint64_t place = 0;
+    for (std::size_t heard = 0; began && heard < after && hear(pipe_ends[0], place); ++heard)
+      acknowledged_.insert(begun + place);
+    std::this_thread::sleep_for(and_after);
     ::kill(child, SIGKILL);
-    while (::read(pipe_ends[0], &id, sizeof(id)) == sizeof(id)) acknowledged.insert(id);
+    while (began && hear(pipe_ends[0], place)) acknowledged_.insert(begun + place);
     ::close(pipe_ends[0]);
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
     ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended by itself: " << WEXITSTATUS(status);
+    ASSERT_TRUE(began);
   }
-  const auto found = recorded(Journal::file_in(folder.path()));
-  for (const std::uint64_t id : acknowledged) ASSERT_EQ(found.count(id), 1u) << id;
-  for (const auto& [id, times] : found) ASSERT_EQ(times, 1) << id;
-  EXPECT_GT(acknowledged.size(), std::size_t{kKills} * 50);
-  auto opened = JournalFile::open(Journal::file_in(folder.path()));
-  ASSERT_TRUE(opened);
+
+  TemporaryFolder folder_;
+  std::set<std::uint64_t> acknowledged_;
+};
+
+TEST_F(JournalKilled, KeepsWhatItAcknowledged) {
+  constexpr int kKills = 200;
+  std::mt19937_64 random(20'261'130);
+  for (int round = 0; round < kKills; ++round) {
+    live_and_be_killed(random() % 400, std::chrono::microseconds(random() % 300));
+    if (HasFatalFailure()) return;
+  }
+  auto opened = JournalFile::open(Journal::file_in(folder_.path()));
+  ASSERT_TRUE(opened) << opened.error().message;
   EXPECT_TRUE(opened->verify());
+  const EventNumber settled = opened->counts().settled_upto;
+  EXPECT_GT(settled, EventNumber{kKills}) << "settlement took something";
+  EXPECT_EQ(opened->counts().settled, settled);
+  const auto found = recorded(Journal::file_in(folder_.path()));
+  for (const std::uint64_t id : acknowledged_)
+    if (id > settled) {
+      ASSERT_EQ(found.count(id), 1u) << id << ", and " << settled << " are settled";
+    }
+  for (const auto& [id, times] : found) ASSERT_EQ(times, 1) << id;
+  EXPECT_GT(acknowledged_.size(), std::size_t{kKills} * 50);
 }
 
 }  // namespace

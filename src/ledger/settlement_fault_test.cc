@@ -10,6 +10,7 @@
 #include "ledger/settler.h"
 #include "ledger/sql_ledger.h"
 #include "ledger/sqlite_session.h"
+#include "testing/fault_sweep.h"
 #include "testing/forgetful_disk.h"
 #include "testing/manual_clock.h"
 
@@ -159,47 +160,29 @@ TEST_F(SettlementByHand, BillsOnceWhereverTheLedgersPowerIsCut) {
   EXPECT_GT(cuts, 60u) << "the test is to find a settlement worth cutting";
 }
 
-struct DiskFault {
-  ForgetfulDisk::Fault fault;
-  const char* name;
-};
+class LedgerFaults : public SettlementByHand,
+                     public ::testing::WithParamInterface<weir::testing::DiskFault> {};
 
-class LedgerFaults : public SettlementByHand, public ::testing::WithParamInterface<DiskFault> {};
-
-// The n-th operation of the ledger's disk fails, for n = 1, 2, 3 … until a settlement passes
-// without: once, or until somebody frees the disk.
 TEST_P(LedgerFaults, BillNothingTwiceAndLoseNothing) {
-  for (const auto lasts : {ForgetfulDisk::Lasts::once, ForgetfulDisk::Lasts::until_healed}) {
-    for (std::uint64_t nth = 1;; ++nth) {
-      SCOPED_TRACE(std::string(GetParam().name) + " at " + std::to_string(nth) +
-                   (lasts == ForgetfulDisk::Lasts::once ? ", once" : ", until healed"));
-      begin_anew();
-      ledger_disk_.fail(GetParam().fault, nth, lasts);
-      for (std::uint64_t id = 1; id <= kEvents; ++id) {
-        ASSERT_TRUE(append(event_of(id))) << "the ledger's disk is not the journal's";
-        if (id % 2 == 0) turn();
-      }
-      for (int i = 0; i < 20 && !all_settled(); ++i) turn();
-      const bool failed = ledger_disk_.failed();
-      ledger_disk_.heal();
-      ASSERT_TRUE(settle()) << settler_->status().why;
-      EXPECT_EQ(journal_->status().counts.quarantined, 0u);
-      const auto found = billed();
-      ASSERT_EQ(found.size(), kEvents);
-      for (const auto& [id, times] : found) ASSERT_EQ(times, 1) << id;
-      if (!failed) break;
+  const auto during = [&] {
+    for (std::uint64_t id = 1; id <= kEvents; ++id) {
+      ASSERT_TRUE(append(event_of(id))) << "the ledger's disk is not the journal's";
+      if (id % 2 == 0) turn();
     }
-  }
+    for (int i = 0; i < 20 && !all_settled(); ++i) turn();
+  };
+  const auto after = [&] {
+    ASSERT_TRUE(settle()) << settler_->status().why;
+    EXPECT_EQ(journal_->status().counts.quarantined, 0u);
+    const auto found = billed();
+    ASSERT_EQ(found.size(), kEvents);
+    for (const auto& [id, times] : found) ASSERT_EQ(times, 1) << id;
+  };
+  EXPECT_GT(sweep(ledger_disk_, GetParam(), {[&] { begin_anew(); }, during, after}), 4u);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Every, LedgerFaults,
-    ::testing::Values(DiskFault{ForgetfulDisk::Fault::full, "full"},
-                      DiskFault{ForgetfulDisk::Fault::sync, "failed_sync"},
-                      DiskFault{ForgetfulDisk::Fault::read_only, "read_only"},
-                      DiskFault{ForgetfulDisk::Fault::no_descriptor, "no_descriptor"},
-                      DiskFault{ForgetfulDisk::Fault::input_output, "input_output"}),
-    [](const auto& fault) { return std::string(fault.param.name); });
+INSTANTIATE_TEST_SUITE_P(Every, LedgerFaults, ::testing::ValuesIn(weir::testing::kDiskFaults),
+                         weir::testing::name_of_fault);
 
 // The harness can fail: a ledger's disk that confirms and keeps nothing loses what was billed.
 TEST_F(SettlementByHand, CanaryALedgerOnALyingDiskLosesWhatItConfirmed) {
@@ -240,6 +223,29 @@ TEST_F(SettlementByHand, HasRoomAgainSoonAfterALedgerThatWasAwayForTooLong) {
   const auto found = billed();
   EXPECT_EQ(found.size(), taken + 1) << "all that was acknowledged";
   for (const auto& [id, times] : found) EXPECT_EQ(times, 1) << id;
+}
+
+// However long the disk took nothing: it is asked again every half second.
+TEST_F(SettlementByHand, TakesEventsAgainWithinFiveSecondsOfTheDiskDoingSo) {
+  begin();
+  ASSERT_TRUE(append(event_of(1)));
+  for (const Nanos away : {Nanos{1s}, Nanos{10min}}) {
+    journal_disk_.fail(ForgetfulDisk::Fault::full, 1, ForgetfulDisk::Lasts::until_healed);
+    EXPECT_FALSE(append(event_of(2)));
+    for (const MonoTime until = clock_.mono() + away; clock_.mono() < until;) {
+      clock_.advance(journal_->turn().value_or(Nanos{1s}));
+      EXPECT_FALSE(journal_->writable());
+    }
+    journal_disk_.heal();
+    const MonoTime mended = clock_.mono();
+    while (!journal_->writable()) {
+      clock_.advance(journal_->turn().value_or(Nanos{1s}));
+      ASSERT_LE(clock_.mono() - mended, 5s);
+    }
+    ASSERT_TRUE(append(event_of(away == Nanos{1s} ? 3 : 4)));
+  }
+  ASSERT_TRUE(settle());
+  EXPECT_EQ(billed().size(), 3u) << "and nothing that was refused";
 }
 
 // Clocks that step a day and back, or past all that the ledger remembers, between one event and

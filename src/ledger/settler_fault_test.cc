@@ -68,6 +68,7 @@ class Settlement : public ::testing::Test {
     auto opened = Journal::open({.folder = folder_.path(), .retry = std::chrono::milliseconds(1)});
     ASSERT_TRUE(opened) << opened.error().message;
     journal_ = std::move(*opened);
+    ASSERT_TRUE(eventually([&] { return journal_->writable(); }));
   }
   void SetUp() override { open_journal(); }
   std::string url() const { return "sqlite:" + folder_.path() + "/ledger.db"; }
@@ -253,7 +254,8 @@ TEST(SettlementKilled, BillsEveryAcknowledgedEventOnce) {
     if (child == 0) {
       ::close(pipe_ends[0]);
       auto journal = Journal::open({.folder = folder.path()});
-      if (!journal || !(*journal)->writable()) ::_exit(3);
+      // However long a busy disk takes to open it.
+      if (!journal || !eventually([&] { return (*journal)->writable(); })) ::_exit(3);
       Settler settler(**journal, open, Clock::real(), Settler::Options{.batch = 16});
       const auto base = static_cast<std::uint64_t>(round) << 32;
       for (std::uint64_t i = 0;; ++i) {
@@ -279,6 +281,7 @@ TEST(SettlementKilled, BillsEveryAcknowledgedEventOnce) {
   }
   auto journal = Journal::open({.folder = folder.path()});
   ASSERT_TRUE(journal);
+  ASSERT_TRUE(eventually([&] { return (*journal)->writable(); }));
   Settler settler(**journal, open, Clock::real());
   ASSERT_TRUE(eventually([&] { return (*journal)->status().counts.unsettled == 0; }));
   EXPECT_EQ((*journal)->status().counts.quarantined, 0u);

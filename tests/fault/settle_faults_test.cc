@@ -31,14 +31,14 @@ class SettlingThroughAProxy : public ::testing::Test {
   Guard open() {
     return Guard::open(
                Policy::parse("store: {url: 'redis://127.0.0.1:" + std::to_string(proxy_->port()) +
-                             "', deadline: 500ms, workers: {of: 1, index: 0}}\n"
+                             "', deadline: 1s, workers: {of: 1, index: 0}}\n"
                              "journal: {folder: " +
                              folder_ +
                              "/journal, within: 20ms}\n"
                              "inputs: [account]\n"
                              "routes:\n"
                              "  export:\n"
-                             "    limits: [{requests: 10, per: day, by: [account], "
+                             "    limits: [{requests: 10, per: month, by: [account], "
                              "algorithm: fixed_window, meter: true}]\n"
                              "    protects: revenue\n"
                              "    overspend: {cap: 4}\n")
