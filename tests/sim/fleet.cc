@@ -139,6 +139,7 @@ void Fleet::end_worker(std::uint32_t index, bool crash) {
     for (Record& record : history_.records) {
       if (record.incarnation == seat.incarnation && record.answers == 0) record.void_ = true;
     }
+    void_tries(seat.incarnation);
     // Whatever it had asked may have been counted, or not.
     ++seat.unknown;
   }
@@ -225,9 +226,11 @@ void Fleet::ask(const Question& question, bool last) {
   record.incarnation = seat.incarnation;
   record.numbers = seat.numbers;
   record.asked_at = loop_.mono();
+  const auto call = call_of(question);
   seat.worker->check(route(0, question.route).name, kUsers[question.user],
-                     {.cost = question.cost, .deadline = question.patience},
-                     [this, &record, &seat, &question = record.question](Decision decision) {
+                     {.cost = question.cost, .deadline = question.patience}, call,
+                     [this, &record, &seat, call, place = history_.records.size() - 1,
+                      &question = record.question](Decision decision) {
                        if (seat.dying && seat.incarnation == record.incarnation)
                          record.void_ = true;
                        if (record.void_ || killed_before_telling(question.worker, record, decision))
@@ -236,6 +239,8 @@ void Fleet::ask(const Question& question, bool last) {
                        record.decision = std::move(decision);
                        record.decided_at = loop_.mono();
                        note_part(record, seat);
+                       if (question.stay && record.decision->allowed() && seat.worker)
+                         stay(place, call->reservation);
                        if (canary_ == Canary::bills_refused)
                          record_refused(question.worker, record);
                        if (scenario_.members && record.decision->rung == Rung::share) {
@@ -299,6 +304,7 @@ void Fleet::finish() {
       if (store.fallback() != nullptr) look_at_breaker(*store.fallback());
       count(seat);
     }
+    history_.there.push_back(seat.worker != nullptr);
     history_.unknown.push_back(seat.unknown);
     history_.over_bound += seat.over_bound;
     history_.numbers = std::max(history_.numbers, seat.numbers);

@@ -41,6 +41,10 @@ enum class Canary : std::uint8_t {
   ledger_forgets,   // it bills, and forgets that it did
   bills_refused,    // what was refused is recorded all the same
   cap_renewed,      // a process starts as if the one before it had served nothing beyond its part
+  names_dropped,    // the ledger is not told the idempotency keys
+  names_forgotten,  // a process starts as if the one before it had been asked nothing by name
+  settled_unsaid,   // somebody is told that a reservation is settled, and nobody was asked
+  ends_forgotten,   // a process knows no reservation of the one before it
 };
 
 // One ask and what came of it.
@@ -58,6 +62,29 @@ struct Record {
   std::array<std::uint64_t, 2> part{};
   bool no_part = false;           // of some rule its worker's part could never hold it
   std::uint64_t part_of_cap = 0;  // metered: of what is served beyond the parts
+};
+
+// A reservation whose name was told, and what came of it.
+struct Stayed {
+  std::size_t record = 0;  // among the records
+  std::string id;
+  struct Try {
+    std::uint64_t units = 0;
+    std::uint64_t incarnation = 0;  // that was asked
+    enum class What : std::uint8_t {
+      asked,
+      yes,
+      no,       // not now
+      other,    // it ended otherwise
+      unknown,  // there is none of that name
+      void_,    // whoever was asked is gone, and said nothing
+    };
+    What what = What::asked;
+    bool repeated = false;
+  };
+  std::deque<Try> tries;
+  std::vector<std::uint64_t> beats;  // that were kept, in their order
+  bool beat_by_another = false;      // process than the one that reserved
 };
 
 // One process of a worker that meters, and how it ended.
@@ -115,6 +142,10 @@ struct History {
   std::vector<SimLedger::Entry> billed;
   std::uint64_t billed_units = 0;  // by the ledger's lines
   std::vector<std::string> not_settled;
+  std::deque<Stayed> stayed;
+  std::vector<SimLedger::Key> keys;  // idempotency keys that the ledger has
+  std::uint64_t put_aside = 0;       // events that it would not take
+  std::vector<bool> there;           // by worker: whether somebody was in its place in the end
   std::optional<std::uint64_t> flood_parts;  // units of the flood's limit that were offered
   std::uint64_t events = 0;
 };

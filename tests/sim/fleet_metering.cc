@@ -8,6 +8,7 @@
 
 #include "ledger/journal.h"
 #include "ledger/journal_reader.h"
+#include "ledger/sqlite.h"
 #include "limit/parts.h"
 #include "sim/fleet_run.h"
 
@@ -22,6 +23,9 @@ namespace {
 constexpr Nanos kPatience = 1s;
 // After a disk works again, until its journal has noticed.
 constexpr Nanos kHealing = 1s;
+// Whoever is not heard asks again, so often.
+constexpr Nanos kTryEvery = 300ms;
+constexpr int kTries = 40;
 constexpr auto kForGood = std::numeric_limits<std::uint64_t>::max();
 
 }  // namespace
@@ -54,6 +58,8 @@ void Fleet::meter(std::uint32_t index) {
   if (canary_ == Canary::disk_lies)
     seat.place->disk.fail(ForgetfulDisk::Fault::lying_sync, 1, ForgetfulDisk::Lasts::until_healed);
   history_.lives[seat.incarnation].worker = index;
+  if (canary_ == Canary::names_forgotten) forget_notes(*seat.place, 'k');
+  if (canary_ == Canary::ends_forgotten) forget_notes(*seat.place, 'r');
   seat.worker->meter(
       std::make_unique<SimUsage>(*seat.place, *ledger_, loop_, [this, index] { die(index, true); }),
       seat.incarnation, canary_ != Canary::cap_renewed);
@@ -107,8 +113,10 @@ bool Fleet::killed_before_telling(std::uint32_t index, const Record& record,
                                   const Decision& decision) {
   Seat& seat = seats_[index];
   if (!seat.answers_left || seat.dying || seat.incarnation != record.incarnation) return false;
+  // A reservation is, whoever admitted it.
   const bool durable = is_metered(record.question.route) && decision.allowed() &&
-                       decision.rung != Rung::store && record.question.cost > 0;
+                       (decision.rung != Rung::store || record.question.stay) &&
+                       record.question.cost > 0;
   if (!durable || --*seat.answers_left > 0) return false;
   die(index, false);
   return true;
@@ -118,7 +126,7 @@ bool Fleet::killed_before_telling(std::uint32_t index, const Record& record,
 void Fleet::record_refused(std::uint32_t index, const Record& record) {
   Seat& seat = seats_[index];
   const std::size_t place = record.question.route;
-  if (!seat.worker || !is_metered(place) || record.decision->allowed()) return;
+  if (!seat.worker || !is_plainly_metered(place) || record.decision->allowed()) return;
   const policy::Route& of = route(record.numbers, place);
   const auto rule = std::find_if(of.rules.begin(), of.rules.end(),
                                  [](const policy::Rule& each) { return each.meter; });
@@ -212,7 +220,8 @@ void Fleet::mend_metering(const Fault& fault) {
 void Fleet::settle_all() {
   const auto settled = [this](Seat& seat) {
     const ledger::JournalStatus status = seat.worker->usage()->journal().status();
-    return status.writable && status.waiting == 0 && status.counts.unsettled == 0;
+    return status.writable && status.waiting == 0 && status.counts.unsettled == 0 &&
+           seat.worker->usage()->reservations().size() == 0;
   };
   for (int rounds = 0; rounds < 200; ++rounds) {
     if (std::all_of(seats_.begin(), seats_.end(),
@@ -227,10 +236,10 @@ void Fleet::settle_all() {
     const std::string who = "worker " + std::to_string(i) + ": ";
     const ledger::JournalStatus status = seat.worker->usage()->journal().status();
     if (!settled(seat))
-      fault(who + std::to_string(status.counts.unsettled) +
-            " events are not settled: " + status.why);
-    if (status.counts.quarantined > 0)
-      fault(who + std::to_string(status.counts.quarantined) + " events were put aside");
+      fault(who + std::to_string(status.counts.unsettled) + " events and " +
+            std::to_string(seat.worker->usage()->reservations().size()) +
+            " reservations are not settled: " + status.why);
+    history_.put_aside += status.counts.quarantined;
     auto reader = ledger::JournalReader::open(
         ledger::Journal::file_in(seat.place->folder, seat.place->disk.name()));
     auto sound = reader ? reader->verify() : Result<void>(reader.error());
@@ -238,12 +247,109 @@ void Fleet::settle_all() {
   }
   ledger_->set_away(false);
   ledger_->lose_words(0);
+  auto keys = ledger_->keys();
+  if (!keys) fault(keys.error().message);
+  if (keys) history_.keys = std::move(*keys);
   auto billed = ledger_->entries();
   auto units = ledger_->units();
   if (!billed) fault(billed.error().message);
   if (!units) fault(units.error().message);
   if (billed) history_.billed = std::move(*billed);
   if (units) history_.billed_units = *units;
+}
+
+// ---- Reservations.
+
+std::shared_ptr<guard::MeteredCall> Fleet::call_of(const Question& question) const {
+  if (!ledger_ || (question.name == 0 && !question.stay)) return nullptr;
+  auto call = std::make_shared<guard::MeteredCall>();
+  if (question.name != 0) call->idempotency_key = name_of(question.name);
+  if (question.stay) call->reserve = scenario_.stays[*question.stay].terms;
+  return call;
+}
+
+void Fleet::stay(std::size_t record, const std::string& id) {
+  Stayed& stayed = history_.stayed.emplace_back();
+  stayed.record = record;
+  stayed.id = id;
+  const Question& question = history_.records[record].question;
+  const Stay& plan = scenario_.stays[*question.stay];
+  for (const Stay::Beat& each : plan.beats) {
+    loop_.after(each.after, [this, &stayed, index = question.worker, so_far = each.so_far] {
+      beat(stayed, index, so_far);
+    });
+  }
+  if (!plan.settled_after) return;
+  loop_.after(*plan.settled_after, [this, &stayed, index = question.worker, units = plan.uses] {
+    try_to_settle(stayed, index, units, kTries);
+  });
+}
+
+void Fleet::beat(Stayed& stayed, std::uint32_t index, std::uint64_t so_far) {
+  Seat& seat = seats_[index];
+  if (!seat.worker || seat.dying) return;
+  if (!seat.worker->usage()->reservations().heartbeat(stayed.id, so_far)) return;
+  stayed.beats.push_back(so_far);
+  if (seat.incarnation != history_.records[stayed.record].incarnation)
+    stayed.beat_by_another = true;
+}
+
+void Fleet::try_to_settle(Stayed& stayed, std::uint32_t index, std::uint64_t units, int tries) {
+  using What = Stayed::Try::What;
+  Seat& seat = seats_[index];
+  const auto again = [this, &stayed, index, units, tries] {
+    if (tries == 0) return;
+    loop_.after(kTryEvery, [this, &stayed, index, units, tries] {
+      try_to_settle(stayed, index, units, tries - 1);
+    });
+  };
+  if (!seat.worker || seat.dying || seat.leaving) return again();
+  Stayed::Try& one = stayed.tries.emplace_back();
+  one.units = units;
+  one.incarnation = seat.incarnation;
+  const bool asks_again =
+      scenario_.stays[*history_.records[stayed.record].question.stay].asks_again;
+  if (canary_ == Canary::settled_unsaid) {
+    one.what = What::yes;
+    return;
+  }
+  seat.worker->usage()->reservations().settle(
+      stayed.id, units, [&one, &seat, again, asks_again](const Result<Settlement>& settled) {
+        if (one.what != What::asked || (seat.dying && seat.incarnation == one.incarnation)) return;
+        if (settled) {
+          one.what = What::yes;
+          one.repeated = settled->repeated;
+          if (asks_again && !settled->repeated) again();
+          return;
+        }
+        const ErrorCode code = settled.error().code;
+        one.what = code == ErrorCode::unavailable           ? What::no
+                   : code == ErrorCode::failed_precondition ? What::other
+                                                            : What::unknown;
+        if (one.what == What::no) again();
+      });
+  if (!asks_again) return;
+  // It hears nothing, and asks whoever is there then.
+  loop_.after(kPatience, [&one, again] {
+    if (one.what == What::void_) again();
+  });
+}
+
+void Fleet::void_tries(std::uint64_t incarnation) {
+  using What = Stayed::Try::What;
+  for (Stayed& stayed : history_.stayed) {
+    for (Stayed::Try& one : stayed.tries) {
+      if (one.incarnation == incarnation && one.what == What::asked) one.what = What::void_;
+    }
+  }
+}
+
+void Fleet::forget_notes(UsagePlace& place, char whose) {
+  auto db = ledger::Database::open(
+      {.path = ledger::Journal::file_in(place.folder).path, .vfs = place.disk.name()});
+  if (!db) return;
+  const std::string from = whose == 'k' ? "x'6b' AND id < x'6c'" : "x'72' AND id < x'73'";
+  (void)db->run(("DELETE FROM notes WHERE id >= " + from).c_str());
 }
 
 }  // namespace weir::sim

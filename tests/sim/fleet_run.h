@@ -85,6 +85,19 @@ class Fleet {
   // Until nothing is left to settle, or too long.
   void settle_all();
 
+  // ---- Reservations.
+  // What goes with a question; null: nothing.
+  std::shared_ptr<guard::MeteredCall> call_of(const Question& question) const;
+  // Its name was told: what is to become of it is on its way.
+  void stay(std::size_t record, const std::string& id);
+  void beat(Stayed& stayed, std::uint32_t index, std::uint64_t so_far);
+  // Asks whoever is there now, and again where nobody is, or could.
+  void try_to_settle(Stayed& stayed, std::uint32_t index, std::uint64_t units, int tries);
+  // Nobody hears any more from a process that is gone.
+  void void_tries(std::uint64_t incarnation);
+  // The canaries.
+  void forget_notes(UsagePlace& place, char whose);
+
   // ---- Parts.
   Roster::Parts parts_of(std::size_t place, std::size_t user, std::size_t rule);
   void look_at_parts(std::size_t place, std::size_t user);

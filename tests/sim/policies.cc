@@ -55,6 +55,8 @@ std::string text_of(std::size_t temperament, const Numbers& n) {
   const std::string settle = "when_store_fails: settle\n    overspend: {cap: ";
   add("metered", metered(n.metered, "10s"), settle + "9}");
   add("credits", limit(n.bucket, "10s", "gcra") + ", " + metered(n.credits, "1h"), settle + "13}");
+  add("named", metered(n.metered, "10s"), settle + "9}");
+  add("reserved", metered(n.credits, "10s"), settle + "13}");
   return text;
 }
 
@@ -96,11 +98,23 @@ std::size_t routes() {
 }
 
 std::size_t flood_route() {
-  return routes() - 3;
+  return routes() - 5;
+}
+
+std::size_t named_route() {
+  return routes() - 2;
+}
+
+std::size_t reserved_route() {
+  return routes() - 1;
 }
 
 bool is_metered(std::size_t place) {
   return place > flood_route();
+}
+
+bool is_plainly_metered(std::size_t place) {
+  return is_metered(place) && place < named_route();
 }
 
 }  // namespace weir::sim

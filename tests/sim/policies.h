@@ -28,7 +28,12 @@ const policy::Route& route(std::size_t numbers, std::size_t place);
 std::size_t routes();
 // The route that is kept for a whole outage: no other ask touches it.
 std::size_t flood_route();
-// Behind it stand those that are metered.
+// Behind it stand those that are metered; of these, one whose requests name themselves, and one
+// whose cost is known only when its work is over.
 bool is_metered(std::size_t place);
+std::size_t named_route();
+std::size_t reserved_route();
+// Metered, and neither of the two.
+bool is_plainly_metered(std::size_t place);
 
 }  // namespace weir::sim

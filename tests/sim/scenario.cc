@@ -16,6 +16,8 @@ namespace {
 
 constexpr int kQuestions = 320;
 constexpr int kMeteredQuestions = 120;
+constexpr int kNamedRequests = 14;
+constexpr int kStays = 14;
 constexpr auto kDrawnForAll = static_cast<std::size_t>(kFirstOfMetering);
 constexpr Nanos kLength = 14s;
 // Of a fleet that reads in the store who is there: beats, leases and joining take their time.
@@ -356,7 +358,7 @@ void draw_metered_questions(SimRandom& random, Scenario& scenario) {
       of_one = is_of_one_worker(near.kind) || random.percent(30);
     }
     Question question{.worker = static_cast<std::uint32_t>(random.below(kWorkers)),
-                      .route = flood_route() + 1 + random.below(routes() - flood_route() - 1),
+                      .route = flood_route() + 1 + random.below(2),
                       .user = random.percent(80) ? 0U : 1U};
     if (random.percent(20)) question.cost = 2 + random.below(2);
     if (random.percent(70)) {
@@ -369,7 +371,81 @@ void draw_metered_questions(SimRandom& random, Scenario& scenario) {
   }
 }
 
+// Often where something goes wrong, to a worker that it goes wrong for.
+void draw_place(SimRandom& random, const Scenario& scenario, Question& question) {
+  question.worker = static_cast<std::uint32_t>(random.below(kWorkers));
+  question.user = random.percent(80) ? 0U : 1U;
+  question.at = random.between(0s, scenario.length);
+  if (!random.percent(70)) return;
+  const Fault& near = scenario.faults[random.below(scenario.faults.size())];
+  question.at = near.start + random.between(-100ms, near.length + 100ms);
+  question.at = std::max(question.at, Nanos{0});
+  if (is_of_one_worker(near.kind) && random.percent(70)) question.worker = near.worker;
+}
+
+// The same before and after a process is replaced.
+void draw_restart_between(SimRandom& random, Scenario& scenario, Question question) {
+  const Fault& near = scenario.faults[random.below(scenario.faults.size())];
+  if (!replaces(near.kind)) return;
+  question.worker = near.worker;
+  question.at = std::max(Nanos{0}, near.start - random.between(0ns, 300ms));
+  scenario.questions.push_back(question);
+  question.at = near.start + near.length + random.between(0ns, 800ms);
+  scenario.questions.push_back(question);
+}
+
+// Requests that come again: soon or late, to the worker that had them or to another one, and now
+// and then as another request under the same name.
+void draw_named_requests(SimRandom& random, Scenario& scenario) {
+  for (std::uint32_t name = 1; name <= kNamedRequests; ++name) {
+    Question first{.route = named_route(), .cost = 1 + random.below(3), .name = name};
+    draw_place(random, scenario, first);
+    scenario.questions.push_back(first);
+    const std::uint64_t times = 1 + random.below(4);
+    for (std::uint64_t i = 0; i < times; ++i) {
+      Question again = first;
+      again.at += random.percent(40) ? random.between(0ns, 20ms) : random.between(20ms, 5s);
+      if (random.percent(50)) again.worker = static_cast<std::uint32_t>(random.below(kWorkers));
+      if (again.worker == first.worker && random.percent(10)) ++again.cost;
+      scenario.questions.push_back(again);
+    }
+    if (random.percent(40)) draw_restart_between(random, scenario, first);
+  }
+}
+
+void draw_stays(SimRandom& random, Scenario& scenario) {
+  constexpr std::array kEnds{OnExpiry::full, OnExpiry::last_heartbeat, OnExpiry::zero};
+  for (int i = 0; i < kStays; ++i) {
+    Question question{.route = reserved_route(), .cost = 2 + random.below(5), .stay = {}};
+    question.stay = scenario.stays.size();
+    draw_place(random, scenario, question);
+    Stay stay{
+        .terms = {.expire = random.between(1s, 4s), .on_expiry = kEnds[random.below(kEnds.size())]},
+        .beats = {}};
+    Nanos after{0};
+    for (std::uint64_t beats = random.below(4); beats > 0; --beats) {
+      after += random.between(50ms, stay.terms.expire);
+      stay.beats.push_back({.after = after, .so_far = 1 + random.below(8)});
+    }
+    if (random.percent(70)) {
+      stay.settled_after = random.between(10ms, after + stay.terms.expire * 3 / 2);
+      stay.uses = random.below(9);
+      stay.asks_again = random.percent(40);
+    }
+    scenario.stays.push_back(std::move(stay));
+    scenario.questions.push_back(question);
+  }
+}
+
 // By numbers of its own: what was drawn before stays as it was.
+void draw_requests(std::uint64_t seed, Scenario& scenario) {
+  if (!scenario.meters) return;
+  SimRandom random(seed ^ 0x6e616d65'64000000U);
+  draw_named_requests(random, scenario);
+  draw_stays(random, scenario);
+}
+
+// As above.
 void draw_metering(std::uint64_t seed, Scenario& scenario) {
   SimRandom random(seed ^ 0x6a6f75726e616c00U);
   if (scenario.shards > 1 || !random.percent(30)) return;
@@ -445,6 +521,10 @@ void draw_split(std::uint64_t seed, Scenario& scenario) {
 
 }  // namespace
 
+std::string name_of(std::uint32_t name) {
+  return "request " + std::to_string(name);
+}
+
 Scenario draw(std::uint64_t seed) {
   SimRandom random(seed);
   Scenario scenario;
@@ -467,6 +547,7 @@ Scenario draw(std::uint64_t seed) {
   draw_metering(seed, scenario);
   draw_split(seed, scenario);
   draw_pauses(seed, scenario);
+  draw_requests(seed, scenario);
   return scenario;
 }
 

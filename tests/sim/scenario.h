@@ -8,6 +8,7 @@
 
 #include "testing/sim/sim_process.h"
 #include "weir/clock.h"
+#include "weir/reservation.h"
 
 namespace weir::sim {
 
@@ -84,6 +85,21 @@ bool is_of_one_worker(FaultKind kind);
 // Whether another process takes the worker's place.
 bool replaces(FaultKind kind);
 
+// What becomes of a reservation, counted from when its name was told.
+struct Stay {
+  ReservationTerms terms;
+  struct Beat {
+    Nanos after{0};
+    std::uint64_t so_far = 0;
+  };
+  std::vector<Beat> beats;
+  // Absent: nobody settles it.
+  std::optional<Nanos> settled_after;
+  std::uint64_t uses = 0;
+  // Whoever settles it does not hear of it, and asks again.
+  bool asks_again = false;
+};
+
 struct Question {
   Nanos at{0};
   std::uint32_t worker = 0;
@@ -91,6 +107,8 @@ struct Question {
   std::uint32_t user = 0;
   std::uint64_t cost = 1;
   std::optional<Nanos> patience;
+  std::uint32_t name = 0;                // its idempotency key; 0: none
+  std::optional<std::size_t> stay = {};  // it reserves: its place among the scenario's stays
 };
 
 // One worker of a fleet that reads in the store who is there.
@@ -111,6 +129,7 @@ struct Scenario {
   Nanos warm_up{0};             // before the first question
   std::vector<Fault> faults;
   std::vector<Question> questions;
+  std::vector<Stay> stays;
   std::vector<Nanos> walls;  // each worker's clock, against true time
   Nanos jitter{0};
   Nanos length{0};
@@ -130,5 +149,8 @@ struct Scenario {
 };
 
 Scenario draw(std::uint64_t seed);
+
+// A request's idempotency key.
+std::string name_of(std::uint32_t name);
 
 }  // namespace weir::sim

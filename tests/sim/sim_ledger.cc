@@ -5,6 +5,7 @@
 #include "ledger/sql_ledger.h"
 #include "ledger/sqlite.h"
 #include "ledger/sqlite_session.h"
+#include "ledger/usage_event.h"
 #include "sim/fleet.h"
 
 namespace weir::sim {
@@ -22,6 +23,16 @@ std::uint64_t half_of(std::string_view id, std::size_t at) {
   for (std::size_t i = 0; i < 8 && at + i < id.size(); ++i)
     half = half << 8 | static_cast<unsigned char>(id[at + i]);
   return half;
+}
+
+// The canary's: the same event, of a request that did not name itself.
+StoredEvent without_key(const StoredEvent& stored) {
+  auto event = stored.read();
+  if (!event || event->idempotency_key.empty()) return stored;
+  event->idempotency_key = {};
+  StoredEvent out{.number = stored.number, .body = {}};
+  (void)ledger::encode(*event, out.body);
+  return out;
 }
 
 Error away(const char* why) {
@@ -108,7 +119,11 @@ Result<std::vector<Applied>> SimLedger::apply(std::uint64_t journal,
   // One that keeps the effect and forgets the mark takes what it is told twice for news.
   const bool forgets = canary_ == Canary::ledger_forgets;
   const std::uint64_t name = forgets ? journal + 1'000 * sessions_ : journal;
-  auto applied = use([&](Real& real) { return real.apply(name, events, now); });
+  std::vector<StoredEvent> told(events.begin(), events.end());
+  if (canary_ == Canary::names_dropped) {
+    for (StoredEvent& stored : told) stored = without_key(stored);
+  }
+  auto applied = use([&](Real& real) { return real.apply(name, told, now); });
   if (applied && forgets) forgotten_[journal] = events.back().number;
   return applied;
 }
@@ -137,6 +152,25 @@ Result<std::vector<SimLedger::Entry>> SimLedger::entries() {
                      .units = number(6),
                      .overspent = number(7),
                      .billed = number(8)});
+  }
+}
+
+Result<std::vector<SimLedger::Key>> SimLedger::keys() {
+  if (auto opened = real(); !opened) return opened.error();
+  auto db = ledger::Database::open({.path = kPath, .vfs = disk_.name()});
+  if (!db) return db.error();
+  auto rows = db->prepare("SELECT tenant, route, key, at, units FROM keys ORDER BY key");
+  if (!rows) return rows.error();
+  std::vector<Key> found;
+  for (;;) {
+    const auto row = rows->step();
+    if (!row) return row.error();
+    if (!*row) return found;
+    found.push_back({.tenant = std::string(rows->bytes(0)),
+                     .route = std::string(rows->bytes(1)),
+                     .key = std::string(rows->bytes(2)),
+                     .at = Instant{Nanos(rows->number(3))},
+                     .units = static_cast<std::uint64_t>(rows->number(4))});
   }
 }
 

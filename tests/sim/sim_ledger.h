@@ -43,6 +43,15 @@ class SimLedger {
     std::uint64_t billed = 0;
   };
   Result<std::vector<Entry>> entries();
+  // An idempotency key that it has billed.
+  struct Key {
+    std::string tenant;
+    std::string route;
+    std::string key;
+    Instant at{};
+    std::uint64_t units = 0;
+  };
+  Result<std::vector<Key>> keys();
   // Whether its sums agree with each other, and what they come to.
   Result<std::uint64_t> units();
 

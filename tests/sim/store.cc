@@ -169,7 +169,12 @@ void SimStore::decide(SharedAsk& ask) noexcept {
   const bool one = std::all_of(slots.begin(), slots.end(), [&](auto s) { return s == slots[0]; });
   if (shards_.size() == 1 || one) {
     ShardDriver& driver = owner(slots[0]);
-    if (driver.begin(ask)) queue({&ask, &driver, nullptr});
+    if (!driver.begin(ask)) return;
+    if (closed_) {
+      driver.no_room(ask);
+    } else {
+      queue({&ask, &driver, nullptr});
+    }
     return;
   }
   auto split = std::make_unique<guard::SplitAsk>(ask, slots, *this);

@@ -94,7 +94,11 @@ class SimStore final : public guard::SharedStore, public guard::SlotOwners {
   void decide(guard::SharedAsk& ask) noexcept override;
   ladder::LadderVerdict decide_without(const ladder::LadderRequest& request,
                                        std::span<store::Finding> findings) noexcept override;
-  void close() noexcept override {}
+  // Nothing is asked any more: whoever asks is told at once.
+  void close() noexcept override {
+    stop();
+    closed_ = true;
+  }
   bool in_its_thread() const noexcept override { return false; }
   ladder::LadderVerdict not_recorded(const ladder::LadderRequest& request,
                                      std::span<store::Finding> findings,
@@ -145,6 +149,7 @@ class SimStore final : public guard::SharedStore, public guard::SlotOwners {
   const Nanos deadline_;
   const Nanos turn_;
   const bool echoes_;
+  bool closed_ = false;
   std::vector<std::unique_ptr<SimShard>> shards_;
   std::unique_ptr<SimShard> fallback_;
   std::vector<Queued> intake_;

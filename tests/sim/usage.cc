@@ -43,6 +43,7 @@ std::unique_ptr<guard::UsageRecorder> SimUsage::open(std::uint64_t process, Cloc
   recorder_ = opened->get();
   turn_journal_at(loop_.mono() + place_.takes);
   turn_settler_after(place_.takes);
+  turn_reservations_after(place_.takes);
   return std::move(*opened);
 }
 
@@ -62,6 +63,12 @@ void SimUsage::turn_journal() {
     return;
   }
   if (rest) turn_journal_at(loop_.mono() + std::max(*rest, place_.takes));
+}
+
+void SimUsage::turn_reservations_after(Nanos rest) {
+  loop_.after(rest, [this, alive = std::weak_ptr(alive_)] {
+    if (!alive.expired()) turn_reservations_after(reservations().turn());
+  });
 }
 
 void SimUsage::turn_settler_after(Nanos rest) {

@@ -40,6 +40,7 @@ class SimUsage {
                                              render::Metrics& metrics);
 
   ledger::Journal& journal() { return recorder_->journal(); }
+  guard::ReservationBook& reservations() { return recorder_->reservations(); }
   // Nothing is turned any more: the process is gone, or about to go.
   void stop() noexcept { alive_.reset(); }
 
@@ -47,6 +48,7 @@ class SimUsage {
   void turn_journal_at(MonoTime when);
   void turn_journal();
   void turn_settler_after(Nanos rest);
+  void turn_reservations_after(Nanos rest);
 
   UsagePlace& place_;
   SimLedger& ledger_;

@@ -21,12 +21,14 @@ void Worker::meter(std::unique_ptr<SimUsage> usage, std::uint64_t process, bool 
   usage_ = std::move(usage);
   guard_.record_by(usage_->open(process, clock_, guard_.metrics()));
   if (remembers) guard_.resume_overspend();
+  guard_.resume_reservations();
 }
 
 void Worker::check(std::string_view route, std::string_view user, CheckOptions options,
-                   std::function<void(Decision)> done) {
+                   std::shared_ptr<guard::MeteredCall> call, std::function<void(Decision)> done) {
   const std::array<Descriptor, 1> descriptors{Descriptor{"user", user}};
-  guard_.check_async(route, guard::DescriptorValues(descriptors), options, std::move(done));
+  guard_.check_async(route, guard::DescriptorValues(descriptors), options, std::move(done),
+                     std::move(call));
 }
 
 void Worker::reload(const Policy& policy) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -33,8 +34,9 @@ class Worker {
   void meter(std::unique_ptr<SimUsage> usage, std::uint64_t process, bool remembers);
   SimUsage* usage() noexcept { return usage_.get(); }
 
+  // `call`: what goes with it on a metered route; null: nothing.
   void check(std::string_view route, std::string_view user, CheckOptions options,
-             std::function<void(Decision)> done);
+             std::shared_ptr<guard::MeteredCall> call, std::function<void(Decision)> done);
   void reload(const Policy& policy);
 
   SimStore& store() noexcept { return *store_; }
