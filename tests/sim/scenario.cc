@@ -385,8 +385,12 @@ void draw_place(SimRandom& random, const Scenario& scenario, Question& question)
 
 // The same before and after a process is replaced.
 void draw_restart_between(SimRandom& random, Scenario& scenario, Question question) {
-  const Fault& near = scenario.faults[random.below(scenario.faults.size())];
-  if (!replaces(near.kind)) return;
+  std::vector<const Fault*> replacing;
+  for (const Fault& fault : scenario.faults) {
+    if (replaces(fault.kind)) replacing.push_back(&fault);
+  }
+  if (replacing.empty()) return;
+  const Fault& near = *replacing[random.below(replacing.size())];
   question.worker = near.worker;
   question.at = std::max(Nanos{0}, near.start - random.between(0ns, 300ms));
   scenario.questions.push_back(question);
