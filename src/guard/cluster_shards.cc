@@ -270,8 +270,8 @@ void ClusterShards::on_map(const redis::SlotMap& map) {
     take_over(shard, map.masters[i]);
     // The first of all is nobody's.
     const std::size_t number = (places[i] ? *places[i] : shards_.size() - 1) - 1;
-    shown.push_back(
-        {std::to_string(number), &shard.driver(), shard.who.address, map.masters[i].slots});
+    shown.push_back({std::to_string(number), &shard.driver(), map.masters[i].node.address,
+                     map.masters[i].slots});
   }
   for (std::size_t slot = 0; slot < redis::kSlots; ++slot) {
     const std::uint16_t place = map.owner[slot];
