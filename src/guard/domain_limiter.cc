@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <deque>
 #include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "guard/domain_job.h"
+#include "guard/errand.h"
 #include "guard/impl.h"
 #include "guard/patience.h"
 
@@ -109,25 +107,6 @@ class LocalAsk {
 
 // ---- A shared store, which answers later.
 
-// What is told the store after an answer. Nobody waits for it; it goes when it is done.
-class Errand final : public SharedAsk {
- public:
-  Errand(std::span<const store::Counter> counters, Where to, Guard::Impl& impl,
-         Instant policy_loaded_at)
-      : counters_(counters.begin(), counters.end()) {
-    for (store::Counter& counter : counters_) counter.key = keys_.emplace_back(counter.key);
-    where = to;
-    request = {.counters = counters_, .cost = 0};
-    answer_by = impl.clock().mono() + impl.shared()->deadline();
-    loaded_at = policy_loaded_at;
-  }
-  void decided(const ladder::LadderVerdict&, Instant) noexcept override { delete this; }
-
- private:
-  std::deque<std::string> keys_;
-  std::vector<store::Counter> counters_;
-};
-
 // One ask of a domain on its way.
 class SharedDomainAsk final : public SharedAsk {
  public:
@@ -194,7 +173,9 @@ class SharedDomainAsk final : public SharedAsk {
     const std::span<const store::Counter> counters(after.counters.data(), after.count);
     for (const auto part : {counters.first(after.refunds), counters.subspan(after.refunds)}) {
       if (part.empty()) continue;
-      impl_.shared()->decide(*new Errand(part, to, impl_, policy_->loaded_at()));
+      auto errand = std::make_unique<LooseErrand>(part, policy_->loaded_at(), nullptr);
+      errand->where = to;
+      LooseErrand::send(std::move(errand), *impl_.shared(), impl_.clock().mono());
     }
   }
 

@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <array>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "guard/errand.h"
 #include "guard/impl.h"
 #include "policy/key.h"
 
@@ -345,34 +345,6 @@ void Guard::Impl::take_more(const guard::HeldReservation& held, std::uint64_t un
 
 namespace {
 
-// Owns what it asks about, until it was answered.
-class Errand final : public guard::SharedAsk {
- public:
-  using Done = std::function<void(const ladder::LadderVerdict&, std::span<const store::Finding>)>;
-
-  Errand(std::vector<store::Counter> what, std::shared_ptr<const Guard::Impl::PolicyRef> policy,
-         Done done)
-      : counters_(std::move(what)), policy_(std::move(policy)), done_(std::move(done)) {
-    for (store::Counter& counter : counters_) {
-      keys_.emplace_back(counter.key);
-      counter.key = keys_.back();
-    }
-    request = {.counters = counters_, .cost = 0};
-    loaded_at = (*policy_)->loaded_at();
-  }
-  std::span<const store::Counter> counters() const noexcept { return counters_; }
-  void decided(const ladder::LadderVerdict& verdict, Instant) noexcept override {
-    const std::unique_ptr<Errand> self(this);
-    done_(verdict, findings());
-  }
-
- private:
-  std::deque<std::string> keys_;
-  std::vector<store::Counter> counters_;
-  std::shared_ptr<const Guard::Impl::PolicyRef> policy_;
-  Done done_;
-};
-
 // Counters that one call reaches, and their places among all.
 struct InSlot {
   std::uint16_t slot = 0;
@@ -425,13 +397,12 @@ void Guard::Impl::carry_out_later(std::vector<store::Counter> counters, PolicyRe
   };
   std::vector<InSlot> parts = by_slot(counters, *shared);
   const auto all = std::make_shared<Errands>();
-  const auto held = std::make_shared<const PolicyRef>(std::move(policy));
   all->running = parts.size();
   all->found.resize(counters.size());
   all->done = std::move(done);
   for (InSlot& part : parts) {
-    auto errand = std::make_unique<Errand>(
-        std::move(part.counters), held,
+    auto errand = std::make_unique<guard::LooseErrand>(
+        part.counters, policy->loaded_at(),
         [all, places = std::move(part.places)](const ladder::LadderVerdict& verdict,
                                                std::span<const store::Finding> findings) {
           {
@@ -442,8 +413,7 @@ void Guard::Impl::carry_out_later(std::vector<store::Counter> counters, PolicyRe
           }
           all->done(all->carried, all->found);
         });
-    errand->answer_by = clock_->mono() + shared->deadline();
-    shared->decide(*errand.release());
+    guard::LooseErrand::send(std::move(errand), *shared, clock_->mono());
   }
 }
 
@@ -494,7 +464,6 @@ void Guard::Impl::give_back(const std::string& id, const guard::HeldReservation&
   all->running = parts.size();
   all->done = std::move(done);
   const auto generation = static_cast<std::uint32_t>(policy->generation());
-  const auto kept = std::make_shared<const PolicyRef>(std::move(policy));
   for (InSlot& part : parts) {
     std::array<char, policy::KeyWriter::kMaxBesideBytes> room;
     policy::KeyWriter key(room.data(), kReturnMark);
@@ -509,8 +478,8 @@ void Guard::Impl::give_back(const std::string& id, const guard::HeldReservation&
                              .op = store::Op::take,
                              .shadow = false,
                              .generation = generation});
-    auto errand = std::make_unique<Errand>(
-        std::move(part.counters), kept,
+    auto errand = std::make_unique<guard::LooseErrand>(
+        part.counters, policy->loaded_at(),
         [all](const ladder::LadderVerdict& verdict, std::span<const store::Finding>) {
           {
             std::lock_guard lock(all->mutex);
@@ -526,8 +495,7 @@ void Guard::Impl::give_back(const std::string& id, const guard::HeldReservation&
         });
     errand->request.marks = 1;
     errand->stands = true;
-    errand->answer_by = clock_->mono() + shared->deadline();
-    shared->decide(*errand.release());
+    guard::LooseErrand::send(std::move(errand), *shared, clock_->mono());
   }
 }
 

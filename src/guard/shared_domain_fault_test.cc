@@ -12,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "guard/domain_limiter.h"
@@ -51,16 +52,27 @@ class SharedDomain : public ::testing::Test {
   struct Asked {
     std::vector<DescriptorEntry> entries;
     std::optional<std::uint64_t> hits = std::nullopt;
+    std::optional<LimitOverride> limit = std::nullopt;
   };
   RateLimitAnswer ask(DomainLimiter& limiter, const std::vector<Asked>& descriptors) {
     std::vector<AskedDescriptor> asked;
-    for (const Asked& each : descriptors) asked.push_back({each.entries, std::nullopt, each.hits});
+    for (const Asked& each : descriptors) asked.push_back({each.entries, each.limit, each.hits});
     RateLimitAnswer answer;
     const std::uint64_t ticket = ++ticket_;
     if (limiter.decide({.domain = "d", .descriptors = asked}, answer, mailbox_, ticket)) {
       return answer;
     }
     return mailbox_.take(ticket);
+  }
+  // Whether a store says within a test's patience that so much is left.
+  bool comes_to(DomainLimiter& limiter, const Asked& probe, std::uint64_t left) {
+    const auto give_up = std::chrono::steady_clock::now() + testing::kPatience;
+    while (std::chrono::steady_clock::now() < give_up) {
+      const auto status = ask(limiter, {probe}).statuses[0];
+      if (status.limit && status.remaining == left) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return false;
   }
 
   RedisServer server_;
@@ -156,6 +168,20 @@ TEST_F(SharedDomain, ALateReportDrainsToTheLimit) {
   EXPECT_TRUE(ask(limiter, {{{{"broad", "x"}}, 50}}).statuses[0].over);
   // The report is told after its answer; nothing of it is left to wait for but the store's order.
   EXPECT_FALSE(ask(limiter, {{{{"broad", "x"}}}}).decision.allowed());
+}
+
+// The numbers came with the request, which is over once it was answered; the report is told after.
+TEST_F(SharedDomain, ALateReportUnderALimitThatTheRequestBringsOutlivesTheRequest) {
+  Guard guard = open("rls: {protects: security}\n", kSharedDomain).value();
+  Guard fresh = open("rls: {protects: security}\n", kSharedDomain).value();
+  DomainLimiter limiter(guard);
+  DomainLimiter other(fresh);
+  constexpr LimitOverride kTenADay{.requests_per_unit = 10, .unit = LimitUnit::day};
+  EXPECT_TRUE(ask(limiter, {{{{"any", "x"}}, 4, kTenADay}}).decision.allowed());
+  const auto late = ask(other, {{{{"any", "x"}}, 8, kTenADay}});
+  EXPECT_EQ(late.decision.rung, Rung::store);
+  EXPECT_TRUE(late.statuses[0].over);
+  EXPECT_TRUE(comes_to(limiter, {{{"any", "x"}}, 0, kTenADay}, 0));
 }
 
 TEST_F(SharedDomain, WithoutItsStoreTheStrictestPartDecides) {

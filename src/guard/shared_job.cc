@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "guard/compose.h"
+#include "guard/errand.h"
 #include "guard/impl.h"
 #include "guard/patience.h"
 #include "guard/receipt_keys.h"
@@ -465,21 +465,8 @@ Guard::Impl::Carried Guard::Impl::carry_out(std::span<const store::Counter> coun
         store_->decide(counters, clock_->now(), {findings.data(), counters.size()}).outcome;
     return outcome == store::LocalOutcome::unavailable ? Carried::no : Carried::yes;
   }
-  class Errand : public guard::SharedAsk {
-   public:
-    explicit Errand(std::span<const store::Counter> what) : counters(what.begin(), what.end()) {
-      for (store::Counter& counter : counters) {
-        keys.push_back(std::string(counter.key));
-        counter.key = keys.back();
-      }
-    }
-    std::deque<std::string> keys;
-    std::vector<store::Counter> counters;
-  };
-  auto errand = std::make_shared<WaitedJob<Errand>>(counters);
-  errand->request = {.counters = errand->counters, .cost = 0};
+  auto errand = std::make_shared<WaitedJob<guard::Errand>>(counters, current_.read()->loaded_at());
   errand->answer_by = clock_->mono() + shared_->deadline();
-  errand->loaded_at = current_.read()->loaded_at();
   errand->hold(errand);
   shared_->decide(*errand);
   if (shared_->in_its_thread()) return Carried::perhaps;  // nobody would answer while it waits

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "guard/shared_ask.h"
+#include "ladder/shard_ladder.h"
+#include "limit/numbers.h"
+#include "store/counter.h"
+#include "weir/clock.h"
+
+namespace weir::guard {
+
+class SharedStore;
+
+// What is told a shared store beside an answer: it lives until the store has heard it, which may be
+// long after the request that it is of, and after the policy. So it owns all that it asks about:
+// keys, and numbers, which a request may have brought itself.
+class Errand : public SharedAsk {
+ public:
+  // `loaded`: when the policy of those numbers was.
+  Errand(std::span<const store::Counter> what, Instant loaded);
+  std::span<const store::Counter> counters() const noexcept { return counters_; }
+
+ private:
+  std::vector<std::string> keys_;
+  std::vector<limit::Numbers> numbers_;
+  std::vector<store::Counter> counters_;
+};
+
+// One that nobody waits for: it goes once it was decided.
+class LooseErrand final : public Errand {
+ public:
+  using Done = std::function<void(const ladder::LadderVerdict&, std::span<const store::Finding>)>;
+
+  // `done` may be empty.
+  LooseErrand(std::span<const store::Counter> what, Instant loaded, Done done)
+      : Errand(what, loaded), done_(std::move(done)) {}
+
+  // Hands it to the store, which decides it by its deadline.
+  static void send(std::unique_ptr<LooseErrand> errand, SharedStore& store, MonoTime now);
+
+  void decided(const ladder::LadderVerdict& verdict, Instant) noexcept override {
+    const std::unique_ptr<LooseErrand> self(this);
+    if (done_) done_(verdict, findings());
+  }
+
+ private:
+  Done done_;
+};
+
+}  // namespace weir::guard
