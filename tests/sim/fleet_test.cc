@@ -104,13 +104,25 @@ TEST(Fleet, DrawsWhatIsWorthRunning) {
   }
 }
 
+// Some faults can show in few of the runs alone; the others need not be run.
+bool can_show(Canary canary, std::uint64_t seed) {
+  switch (canary) {
+    case Canary::deaf_while_stopped:
+      return draw(seed).has(FaultKind::pause);
+    case Canary::never_demoted:
+      return draw(seed).has(FaultKind::split);
+    default:
+      return true;
+  }
+}
+
 // A harness that finds nothing of these would find nothing.
 class Canaries : public ::testing::TestWithParam<Canary> {};
 
 TEST_P(Canaries, AreFound) {
   constexpr std::uint64_t kRuns = 2'000;  // most are found in the first ten
   for (std::uint64_t seed = 1; seed <= kRuns; ++seed) {
-    if (!faults_of(seed, GetParam()).empty()) return;
+    if (can_show(GetParam(), seed) && !faults_of(seed, GetParam()).empty()) return;
   }
   ADD_FAILURE() << "not found in " << kRuns << " runs";
 }
