@@ -44,6 +44,8 @@ class BreakerCore final : public detail::BreakerGate {
 
   void poll(MonoTime now) noexcept;
   void set_mode(ModeOrder order);
+  // An operator's that stands, with what is left of its time.
+  std::optional<ModeOrder> order();
   // What the policy says, automatic or shadow: holds where no operator's order does.
   void set_policy_mode(BreakerMode mode);
   // Requires: mode_is_over() said so, a moment ago.

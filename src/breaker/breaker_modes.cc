@@ -49,6 +49,17 @@ void BreakerCore::set_mode(ModeOrder order) {
   events_.deliver();
 }
 
+std::optional<ModeOrder> BreakerCore::order() {
+  const MonoTime now = clock->mono();
+  if (mode_is_over(now)) end_mode(now);
+  std::lock_guard lock(mutex_);
+  if (!order_) return std::nullopt;
+  ModeOrder order = *order_;
+  order.lasts.reset();
+  if (const auto ends = mode_end()) order.lasts = *ends - now;
+  return order;
+}
+
 void BreakerCore::set_policy_mode(BreakerMode mode) {
   {
     std::lock_guard lock(mutex_);

@@ -5,6 +5,8 @@
 #include <mutex>
 #include <shared_mutex>
 
+#include "breaker/breaker_core.h"
+
 namespace weir {
 
 struct BreakerRegistry::Names {
@@ -38,9 +40,9 @@ Result<Breaker> BreakerRegistry::put(std::string_view name, const BreakerConfig&
   Result<Breaker> made = Breaker::make(std::string(name), config, names_->options);
   if (!made) return made;
   if (found != names_->breakers.end()) {
-    // What an operator set is no matter of windows, and stands until he takes it back.
-    const BreakerMode mode = found->second.mode();
-    if (mode != BreakerMode::automatic) made->set_mode(mode);
+    // What an operator ordered is no matter of windows, and stands as it stood.
+    if (auto order = BreakerCore::of(found->second)->order())
+      BreakerCore::of(*made)->set_mode(*std::move(order));
   }
   names_->breakers.insert_or_assign(std::string(name), *made);
   return made;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "breaker/breaker_core.h"
 #include "testing/breaker_rig.h"
 
 namespace weir {
@@ -34,6 +35,41 @@ TEST(BreakerRegistry, AnotherWindowIsAnotherBreaker) {
   config.window = LastTime{};
   EXPECT_FALSE(registry.put("payments", config).value() == breaker);
   EXPECT_EQ(registry.all().size(), 1U);
+}
+
+TEST(BreakerRegistry, AnotherWindowKeepsAnOrderWithItsNameItsReasonAndItsEnd) {
+  testing::ManualClock clock;
+  BreakerRegistry registry({.clock = &clock});
+  BreakerConfig config = testing::BreakerRig::config();
+  Breaker before = registry.put("payments", config).value();
+  ASSERT_TRUE(before
+                  .set_mode({.mode = BreakerMode::forced_open,
+                             .by = "ada",
+                             .reason = "they move",
+                             .lasts = std::chrono::seconds(60)})
+                  .has_value());
+  clock.advance(std::chrono::seconds(20));
+  config.window = LastTime{};
+  Breaker after = registry.put("payments", config).value();
+  ASSERT_FALSE(after == before);
+  const BreakerSnapshot shot = after.snapshot();
+  EXPECT_EQ(shot.mode, BreakerMode::forced_open);
+  EXPECT_EQ(shot.mode_by, "ada");
+  EXPECT_EQ(shot.mode_reason, "they move");
+  EXPECT_EQ(shot.mode_left, Nanos(std::chrono::seconds(40)));
+  clock.advance(std::chrono::seconds(40));
+  EXPECT_TRUE(after.admit());
+}
+
+TEST(BreakerRegistry, AnotherWindowDoesNotTakeThePolicysShadowForAnOrder) {
+  BreakerRegistry registry;
+  BreakerConfig config = testing::BreakerRig::config();
+  Breaker before = registry.put("payments", config).value();
+  BreakerCore::of(before)->set_policy_mode(BreakerMode::shadow);
+  config.window = LastTime{};
+  Breaker after = registry.put("payments", config).value();
+  BreakerCore::of(after)->set_policy_mode(BreakerMode::automatic);
+  EXPECT_EQ(after.mode(), BreakerMode::automatic);
 }
 
 TEST(BreakerRegistry, TellsNonsenseFromTooMany) {

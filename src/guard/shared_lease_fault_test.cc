@@ -50,7 +50,8 @@ class SharedLease : public ::testing::Test {
   }
   static ConcurrencySnapshot shot(Guard& guard) { return guard.impl().safeguards().limits().at(0); }
   static bool until(const std::function<bool()>& done) {
-    const auto end = std::chrono::steady_clock::now() + kPatience;
+    // A store that hangs is found out after ten seconds.
+    const auto end = std::chrono::steady_clock::now() + 3 * kPatience;
     while (!done()) {
       if (std::chrono::steady_clock::now() > end) return false;
       std::this_thread::sleep_for(2ms);
