@@ -140,7 +140,9 @@ class ClusterStore final : public SharedStore, private StoreLine {
     std::unique_lock lock(ready_mutex_);
     std::optional<std::string> trouble;
     const bool heard = ready_changed_.wait_for(lock, patience, [&] { return settled(trouble); });
-    if (!heard) trouble = trouble.value_or("did not answer within the connect timeout");
+    if (!heard && !trouble) {
+      trouble = redis::told(redis::row_of(redis::LocalFault::connect_timeout), {});
+    }
     return trouble;
   }
 

@@ -161,7 +161,8 @@ class ThreadedStore final : public SharedStore, private StoreLine {
       return (now.up && driver_.seated()) || !now.trouble.empty();
     });
     if (now.up) return std::nullopt;
-    return heard ? now.trouble : std::string("did not answer within the connect timeout");
+    if (heard) return now.trouble;
+    return redis::told(redis::row_of(redis::LocalFault::connect_timeout), {});
   }
 
   void decide(SharedAsk& ask) noexcept override {

@@ -69,7 +69,8 @@ TEST_F(CheckedStore, SaysThatNobodyIsThereOrNobodyIsTrusted) {
   expect_refused(check("redis://127.0.0.1:" + std::to_string(testing::free_port())),
                  "nothing listens there", "is it up, and is the port right?");
   RedisServer server;
-  expect_refused(check(at(server, "rediss://")), "no trusted session", "compare `tls`");
+  expect_refused(check(at(server, "rediss://")), "no connection within connect_timeout",
+                 "is it up, can this host reach it, and does it speak TLS");
 }
 
 // It answers with what it was sent.

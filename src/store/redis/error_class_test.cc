@@ -155,7 +155,8 @@ TEST(ErrorClass, SaysWhatItMeansWhatTheStoreSaidAndWhatToDo) {
            "no trusted session; compare `tls` with the certificate there; a port "
            "without TLS wants redis://"),
       ours(LocalFault::connect_timeout,
-           "no connection within connect_timeout; is it up, and can this host reach it?"),
+           "no connection within connect_timeout; is it up, can this host reach it, and does it "
+           "speak TLS where rediss:// says so?"),
       ours(LocalFault::handshake_timeout,
            "connected, and then silent; is it up, and is it Redis or Valkey?"),
       ours(LocalFault::deadline,
