@@ -22,7 +22,7 @@
 namespace weir::testing {
 namespace {
 
-constexpr int kPatienceMs = 10'000;
+constexpr int kPatienceMs = 30'000;
 
 sockaddr_in loopback(std::uint16_t port) {
   sockaddr_in address{};
