@@ -13,9 +13,10 @@ namespace weir {
 struct StoreEvent {
   enum class Kind : std::uint8_t {
     away_at_start,  // it did not answer when the Guard was opened
-    away,           // the breaker opened: nobody is asked until a probe succeeds
+    away,           // the breaker opened, and nobody is asked until a probe succeeds; or there was
+                    // no connection for two seconds, though nobody asked
     answers_again,  // a probe succeeded: a growing part of the keys is asked about
-    back,           // every key is
+    back,           // every key is, on a connection that stands
     fault,          // what a check of the server found wrong; decisions go on
     clock_set,      // the store's clock was set
     no_part,        // without the store this worker would have no part of any limit
