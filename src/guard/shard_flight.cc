@@ -284,6 +284,7 @@ void ShardDriver::note_decided(Flight& flight, const SharedAsk& ask,
 // The store charged an ask that had been decided without it.
 void ShardDriver::take_back(const Flight& flight, std::span<const store::Counter> counters,
                             const redis::Answer& answer) {
+  const Moment now = moment();
   charges_.clear();
   for (std::size_t i = 0; i < counters.size(); ++i) {
     const store::Finding& found = answer.counters[i].finding;
@@ -293,11 +294,13 @@ void ShardDriver::take_back(const Flight& flight, std::span<const store::Counter
     const Superfluous& superfluous = flight.superfluous[i];
     std::uint64_t twice = std::min(superfluous.units, found.units);
     const std::uint64_t owed = std::min(superfluous.owed_units, found.units - twice);
-    if (owed > 0) twice += ladder_.known().forgive(counters[i], superfluous.outage, receipt, owed);
+    if (owed > 0) {
+      twice += ladder_.known().forgive(counters[i], superfluous.outage, receipt, owed, now.store);
+    }
     if (twice > 0) charges_.push_back({counters[i], twice, receipt});
   }
   if (!charges_.empty())
-    give_backs_.give_back(charges_, under(moment().store, flight.loaded_at, flight.asking));
+    give_backs_.give_back(charges_, under(now.store, flight.loaded_at, flight.asking));
 }
 
 void ShardDriver::give_back(const SharedAsk& ask, std::span<const store::Counter> counters,

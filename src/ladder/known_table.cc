@@ -505,7 +505,7 @@ std::uint64_t KnownTable::outage_of(const KeyDigest& digest) const {
 }
 
 std::uint64_t KnownTable::forgive(const Counter& counter, std::uint64_t outage, Instant receipt,
-                                  std::uint64_t units) {
+                                  std::uint64_t units, Instant store_now) {
   Slot& slot = slot_of(counter.digest);
   std::lock_guard lock(slot.mutex);
   Entry* entry = find(slot, counter.digest);
@@ -515,7 +515,7 @@ std::uint64_t KnownTable::forgive(const Counter& counter, std::uint64_t outage, 
     return entry->owed.window < receipt ? 0 : units;
   }
   const std::uint64_t twice = units - entry->disown(*counter.numbers, units);
-  recount(slot, *entry, receipt);
+  recount(slot, *entry, store_now);
   return twice;
 }
 

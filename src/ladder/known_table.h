@@ -112,9 +112,9 @@ class KnownTable {
   std::uint64_t outage_of(const KeyDigest& digest) const;
   // The store turned out to have charged `units` that are owed under `outage` too: lowers what is
   // owed, but never below what it may have been told. Returns how many units remain counted twice.
-  // `receipt` is the charge's.
+  // `receipt` is the charge's: of gcra an instant that may well be ahead of now.
   std::uint64_t forgive(const store::Counter& counter, std::uint64_t outage, Instant receipt,
-                        std::uint64_t units);
+                        std::uint64_t units, Instant store_now);
 
   std::size_t size() const;
   // Units admitted locally that the store has not been told of, over all counters: a running total,

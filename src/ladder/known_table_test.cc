@@ -224,7 +224,7 @@ TEST(KnownTable, TheTotalOfWhatIsOwedGoesWithEveryChange) {
         algorithm == Algorithm::fixed_window || algorithm == Algorithm::sliding_window
             ? at(seconds(0))
             : at(seconds(1));
-    EXPECT_EQ(table.forgive(two, table.outage_of(two.digest), receipt, 3), 0U);
+    EXPECT_EQ(table.forgive(two, table.outage_of(two.digest), receipt, 3, at(seconds(1))), 0U);
     EXPECT_EQ(table.owed_units(at(seconds(1))), 130U);
     EXPECT_EQ(worker.admitted(2, seconds(2), 3), 2);
     EXPECT_EQ(table.owed_units(at(seconds(2))), 132U);
@@ -245,17 +245,31 @@ TEST(KnownTable, ForgivesWhatTheStoreChargedButNotWhatItWasTold) {
   const Counter counter = worker.counter(1);
   const std::uint64_t outage = table.outage_of(counter.digest);
   // Of the minute's five the store has charged two: three are owed.
-  EXPECT_EQ(table.forgive(counter, outage, at(seconds(0)), 2), 0U);
+  EXPECT_EQ(table.forgive(counter, outage, at(seconds(0)), 2, at(seconds(2))), 0U);
   EXPECT_EQ(table.owed(counter, at(seconds(2)))->units, 3U);
   // Those are on their way; of two more that it charged, one was admitted since.
   EXPECT_EQ(table.tell(counter, at(seconds(3)))->units, 3U);
   EXPECT_EQ(worker.admitted(1, seconds(4)), 1);
-  EXPECT_EQ(table.forgive(counter, outage, at(seconds(0)), 2), 1U);
+  EXPECT_EQ(table.forgive(counter, outage, at(seconds(0)), 2, at(seconds(4))), 1U);
   EXPECT_EQ(table.owed(counter, at(seconds(5)))->units, 3U);
   // A charge in a later window is that window's, and what is owed of an earlier one never told.
-  EXPECT_EQ(table.forgive(counter, outage, at(minutes(1)), 1), 0U);
-  EXPECT_EQ(table.forgive(counter, outage, at(-minutes(1)), 1), 1U);
-  EXPECT_EQ(table.forgive(counter, outage + 1, at(seconds(0)), 1), 0U);
+  EXPECT_EQ(table.forgive(counter, outage, at(minutes(1)), 1, at(seconds(5))), 0U);
+  EXPECT_EQ(table.forgive(counter, outage, at(-minutes(1)), 1, at(seconds(5))), 1U);
+  EXPECT_EQ(table.forgive(counter, outage + 1, at(seconds(0)), 1, at(seconds(5))), 0U);
+}
+
+// A gcra charge arrives, by its own reckoning, when all that stands before it has run off.
+TEST(KnownTable, WhatIsStillOwedCountsThoughAChargeThatIsForgivenLiesAhead) {
+  Worker worker(numbers(Algorithm::gcra, 60), 0, 2);
+  EXPECT_EQ(worker.admitted(5, seconds(0)), 5);
+  KnownTable& table = worker.table();
+  const Counter counter = worker.counter(1);
+  // Others had used the limit up to the minute's end.
+  const Instant receipt = at(minutes(1));
+  EXPECT_EQ(table.forgive(counter, table.outage_of(counter.digest), receipt, 2, at(seconds(1))),
+            0U);
+  EXPECT_EQ(table.owed(counter, at(seconds(1)))->units, 3U);
+  EXPECT_EQ(table.owed_units(at(seconds(1))), 3U);
 }
 
 TEST(KnownTable, AGcraOwesOnlyDebtStillStanding) {
