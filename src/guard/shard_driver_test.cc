@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -26,23 +27,25 @@ constexpr Nanos kDeadline = 20ms;
 // One rule with one counter.
 class Rule {
  public:
-  Rule(Algorithm algorithm, std::uint64_t limit, Nanos period)
-      : numbers_(limit::Numbers::make(
+  Rule(Algorithm algorithm, std::uint64_t limit, Nanos period, std::uint64_t identity = 7)
+      : identity_(identity),
+        numbers_(limit::Numbers::make(
                      {.algorithm = algorithm, .limit = limit, .period = {.length = period}})
                      .value()) {
     std::vector<char> buffer(policy::KeyWriter::kMaxKeyBytes);
-    key_ = std::string(policy::KeyWriter(buffer.data(), 7).view());
+    key_ = std::string(policy::KeyWriter(buffer.data(), identity).view());
   }
   Counter counter(std::uint64_t cost) const {
     return {.numbers = &numbers_,
-            .identity = 7,
-            .digest = {7, 0},  // asks in the first step of recovery
+            .identity = identity_,
+            .digest = {identity_, 0},  // asks in the first step of recovery
             .key = key_,
             .cost = cost,
             .generation = 1};
   }
 
  private:
+  std::uint64_t identity_;
   limit::Numbers numbers_;
   std::string key_;
 };
@@ -284,6 +287,43 @@ TEST(ShardDriver, ALateChargeLowersWhatIsOwed) {
     EXPECT_EQ(rig.driver.ladder().known().owed_units(rig.driver.moment().store), 0U);
     EXPECT_EQ(rig.remaining(), 7U) << static_cast<int>(algorithm);
     EXPECT_NE(rig.metrics().find("result=\"done\"} 0\n"), std::string::npos);
+  }
+}
+
+// The metered rule is served beyond its part; the other one is charged to its own, and owed.
+TEST(ShardDriver, ALateChargeLowersWhatIsOwedOfARuleBesideOneThatIsServedBeyondItsPart) {
+  const Rule metered(Algorithm::fixed_window, 4, 1h);
+  const Rule other(Algorithm::fixed_window, 10, 1h, 8);
+  const policy::Overspend forgive{.mode = policy::OverspendMode::forgive};
+  // Asked for in time, or by a caller who decided by itself and left.
+  for (const bool leaves : {false, true}) {
+    SCOPED_TRACE(leaves);
+    Rig rig(FailurePolicy::settle, other);
+    const auto owed = [&] {
+      return rig.driver.ladder().known().owed_units(rig.driver.moment().store);
+    };
+    const std::array<Counter, 2> counters{metered.counter(3), other.counter(3)};
+    std::array<store::Finding, 2> own;
+    Rig::Asked& asked = rig.prepared(3);
+    asked.request.counters = counters;
+    asked.request.metered = 1;
+    asked.request.overspend = &forgive;
+    rig.link.cut_down = true;
+    ASSERT_TRUE(rig.driver.begin(asked));
+    rig.driver.send(asked);
+    if (leaves) {
+      asked.left = {.verdict = rig.driver.without(asked.request, own), .findings = own};
+      EXPECT_EQ(asked.left->verdict.rung, Rung::journal);
+    }
+    rig.loop.run_for(leaves ? 10ms : kDeadline);
+    EXPECT_EQ(owed(), 3U);
+    rig.link.cut_down = false;
+    rig.redis.mended(rig.link);
+    rig.loop.run_for(10ms);
+    ASSERT_TRUE(asked.verdict);
+    EXPECT_EQ(asked.verdict->rung, leaves ? Rung::store : Rung::journal);
+    EXPECT_EQ(owed(), 0U);
+    EXPECT_EQ(rig.remaining(), 7U);
   }
 }
 

@@ -264,14 +264,14 @@ void ShardDriver::note_unwanted(Flight& flight) {
 
 // Admitted from a part, its units are owed as well, and are owed no longer once the store turns out
 // to have charged them; refused or limited, they are given back. What `open` admitted stays
-// charged.
+// charged, and so does what was served beyond a part: beside it other rules may have been charged
+// to theirs, whatever the rung of the whole.
 void ShardDriver::note_decided(Flight& flight, const SharedAsk& ask,
                                const SharedAsk::OwnDecision& own) {
   if (own.verdict.verdict != Verdict::allowed) {
     note_unwanted(flight);
     return;
   }
-  if (own.verdict.rung != Rung::share) return;
   const std::span<const store::Counter> counters = ask.request.counters;
   for (std::size_t i = 0; i < counters.size(); ++i) {
     if (!own.findings[i].charged) continue;
@@ -318,7 +318,7 @@ void ShardDriver::take_back(const SharedAsk& ask, std::span<const store::Counter
                             std::span<const store::Finding> charged,
                             const SharedAsk::OwnDecision& own) {
   const bool admitted = own.verdict.verdict == Verdict::allowed;
-  const bool from_part = admitted && own.verdict.rung == Rung::share;
+  const Instant now = moment().store;
   charges_.clear();
   for (std::size_t i = 0; i < counters.size(); ++i) {
     if (!charged[i].charged || charged[i].units == 0) continue;
@@ -326,14 +326,13 @@ void ShardDriver::take_back(const SharedAsk& ask, std::span<const store::Counter
     std::uint64_t twice = charged[i].units;
     if (admitted) {
       const std::uint64_t outage =
-          from_part && own.findings[i].charged ? ladder_.known().outage_of(counters[i].digest) : 0;
+          own.findings[i].charged ? ladder_.known().outage_of(counters[i].digest) : 0;
       if (outage == 0) continue;  // admitted without a part: the charge is its only trace
-      twice = ladder_.known().forgive(counters[i], outage, receipt, twice);
+      twice = ladder_.known().forgive(counters[i], outage, receipt, twice, now);
     }
     if (twice > 0) charges_.push_back({counters[i], twice, receipt});
   }
-  if (!charges_.empty())
-    give_backs_.give_back(charges_, under(moment().store, ask.loaded_at, ask.asking));
+  if (!charges_.empty()) give_backs_.give_back(charges_, under(now, ask.loaded_at, ask.asking));
 }
 
 void ShardDriver::learn(std::span<const store::Counter> counters, const redis::Answer& answer) {
