@@ -159,19 +159,13 @@ void Guard::Impl::read_marks(const guard::Plan& plan, std::span<const store::Fin
 void Guard::Impl::record_admitted(const guard::Plan& plan, std::span<const store::Finding> findings,
                                   const CheckOptions& options, Decision& decision) noexcept {
   if (!decision.allowed()) return;
-  // What a fallback store admits was recorded before its answer; what it admitted before was so by
-  // whoever asked then.
-  if (decision.rung != Rung::store && !(decision.replayed && decision.rung == Rung::fallback))
-    return;
+  // What a fallback store admits, or has admitted, was recorded before its answer.
+  if (decision.rung != Rung::store) return;
   const std::uint64_t metered = metered_always(plan, options);
   if (metered == 0) return;
   const guard::UsageRecorder::Usage usage{
-      .metered = metered, .cost = options.cost, .at = decision.decided_at, .rung = decision.rung};
-  if (usage_->follow(plan, usage)) {
-    // Whoever it was admitted by before may not have lived to tell the first store.
-    if (plan.marks > 0 && decision.rung != Rung::store) usage_->keep_untold(plan.request);
-    return;
-  }
+      .metered = metered, .cost = options.cost, .at = decision.decided_at};
+  if (usage_->follow(plan, usage)) return;
   if (!decision.replayed) give_back_charged(plan, findings);
   decision = refused_by_journal(options.cost);
 }

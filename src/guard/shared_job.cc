@@ -87,8 +87,13 @@ class Guard::Impl::Job : public guard::SharedAsk {
   }
 
   // Whether this verdict may be told only once its usage is durable.
-  bool must_record(const ladder::LadderVerdict& verdict) const noexcept {
-    if (!impl_.usage_ || verdict.verdict != Verdict::allowed) return false;
+  bool must_record(const ladder::LadderVerdict& verdict,
+                   std::span<const store::Finding> found) const noexcept {
+    if (!impl_.usage_) return false;
+    // Whoever it admitted a request for before may have been told no, for a disk that took nothing.
+    const bool again = verdict.rung == Rung::fallback && verdict.numbers_known && plan.marks > 0 &&
+                       plan.marked(found) == guard::Plan::Marked::replayed;
+    if (verdict.verdict != Verdict::allowed && !again) return false;
     if (reserves()) return true;
     // What a fallback store admits is counted; but it is an outage all the same.
     return verdict.record ||
@@ -195,7 +200,7 @@ class CallbackJob final : public Job {
       : Job(std::forward<Args>(args)...), done_(std::move(done)) {}
 
   void decided(const ladder::LadderVerdict& verdict, Instant store_now) noexcept override {
-    if (!this->must_record(verdict)) {
+    if (!this->must_record(verdict, this->findings())) {
       const std::unique_ptr<CallbackJob> self(this);
       tell(verdict, store_now);
       return;
@@ -343,7 +348,7 @@ Decision Guard::Impl::decide_shared(PolicyRef policy, const guard::BoundRoute& r
     // journal's the one that hears the disk.
     const std::span<store::Finding> findings = job->findings();
     ladder::LadderVerdict verdict = shared_->decide_without(job->request, findings);
-    if (job->must_record(verdict)) verdict = {.rung = Rung::journal, .retry_after = {}};
+    if (job->must_record(verdict, findings)) verdict = {.rung = Rung::journal, .retry_after = {}};
     return job->word(verdict, shared_->moment().store, findings);
   }
   job->hold(job);
@@ -355,7 +360,7 @@ Decision Guard::Impl::decide_shared(PolicyRef policy, const guard::BoundRoute& r
   const Instant at = came ? job->store_now() : shared_->moment().store;
   const std::span<store::Finding> findings = came ? job->findings() : job->own_findings();
   const ladder::LadderVerdict verdict =
-      job->must_record(job->verdict())
+      job->must_record(job->verdict(), findings)
           ? recorded(job, job->verdict(), at, findings, job->disk_by(clock_->mono()))
           : job->verdict();
   return job->word(verdict, at, findings);
