@@ -64,10 +64,20 @@ class HeardKinds final : public Observer {
 
 class SharedGuard : public ::testing::Test {
  protected:
-  Guard open(const std::string& deadline = "200ms") {
-    return Guard::open(Policy::parse(policy_on(server_.url(), "", deadline)).value(),
-                       {.observer = &heard_})
-        .value();
+  // Once every key is asked at the store, where it is there: a busy machine may be slow to connect.
+  Guard open(const std::string& deadline = "500ms") {
+    Guard guard = Guard::open(Policy::parse(policy_on(server_.url(), "", deadline)).value(),
+                              {.observer = &heard_})
+                      .value();
+    const auto closed = [&] {
+      return guard.impl().shared()->state_json().find("\"state\":\"closed\"") != std::string::npos;
+    };
+    const auto give_up = std::chrono::steady_clock::now() + kPatience;
+    while (server_.pid() > 0 && std::chrono::steady_clock::now() < give_up) {
+      if (guard.impl().shared()->connected() && closed()) break;
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    return guard;
   }
   // Asks until `rung` decides, and says whether it came to that.
   bool until_rung(Guard& guard, std::string_view route, std::string_view user, Rung rung) {
