@@ -348,7 +348,9 @@ Decision Guard::Impl::decide_shared(PolicyRef policy, const guard::BoundRoute& r
     // journal's the one that hears the disk.
     const std::span<store::Finding> findings = job->findings();
     ladder::LadderVerdict verdict = shared_->decide_without(job->request, findings);
-    if (job->must_record(verdict, findings)) verdict = {.rung = Rung::journal, .retry_after = {}};
+    // What it took of its part, or beyond it, goes back: it is not told yes.
+    if (job->must_record(verdict, findings))
+      verdict = job->not_recorded(job->store(), verdict, findings);
     return job->word(verdict, shared_->moment().store, findings);
   }
   job->hold(job);

@@ -180,10 +180,12 @@ LeaseAnswer SharedLimit::without(const Counter& counter, const std::string& id,
   if (weight > part) return no(LeaseRefusal::store_away, Nanos(std::chrono::seconds(1)));
   if (units_locked(counter.key) + weight > part) {
     LeaseAnswer full = no(LeaseRefusal::full);
-    for (const auto& [key, held] : held_)
-      if (key.first == counter.key)
-        full.retry_after =
-            std::min(full.retry_after.value_or(held.ends - now), Nanos(held.ends - now));
+    // Those of this key alone: of all others there may be very many.
+    for (auto each = held_.lower_bound({counter.key, ""});
+         each != held_.end() && each->first.first == counter.key; ++each) {
+      const Nanos left = each->second.ends - now;
+      full.retry_after = std::min(full.retry_after.value_or(left), left);
+    }
     return full;
   }
   const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(
