@@ -194,7 +194,10 @@ class ClusterStore final : public SharedStore, private StoreLine {
     shards_.restore_overspend(counter, window, units);
   }
   std::uint16_t slot(const store::Counter& counter) const noexcept override {
-    return keys_.slot(counter.key);
+    return counter.kept == store::Kept::weir
+               ? keys_.slot(counter.key)
+               : redis::KeySpace::envoyproxy_slot(
+                     counter.key, limit::window_at(*counter.numbers, moment().store));
   }
 
   bool in_its_thread() const noexcept override {
@@ -318,13 +321,7 @@ class ClusterStore final : public SharedStore, private StoreLine {
   }
 
   std::size_t slots_of(const ladder::LadderRequest& request, Slots& slots) const noexcept {
-    for (std::size_t i = 0; i < request.counters.size(); ++i) {
-      const store::Counter& counter = request.counters[i];
-      slots[i] = counter.kept == store::Kept::weir
-                     ? keys_.slot(counter.key)
-                     : redis::KeySpace::envoyproxy_slot(
-                           counter.key, limit::window_at(*counter.numbers, moment().store));
-    }
+    for (std::size_t i = 0; i < request.counters.size(); ++i) slots[i] = slot(request.counters[i]);
     return request.counters.size();
   }
   // Whether one call can decide it.

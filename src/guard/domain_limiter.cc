@@ -172,10 +172,11 @@ class SharedDomainAsk final : public SharedAsk {
     job_.afterwards(plan, findings(), after);
     const std::span<const store::Counter> counters(after.counters.data(), after.count);
     for (const auto part : {counters.first(after.refunds), counters.subspan(after.refunds)}) {
-      if (part.empty()) continue;
-      auto errand = std::make_unique<LooseErrand>(part, policy_->loaded_at(), nullptr);
-      errand->where = to;
-      LooseErrand::send(std::move(errand), *impl_.shared(), impl_.clock().mono());
+      for (const InSlot& each : by_slot(part, *impl_.shared())) {
+        auto errand = std::make_unique<LooseErrand>(each.counters, policy_->loaded_at(), nullptr);
+        errand->where = to;
+        LooseErrand::send(std::move(errand), *impl_.shared(), impl_.clock().mono());
+      }
     }
   }
 

@@ -1,5 +1,7 @@
 #include "guard/errand.h"
 
+#include <algorithm>
+
 #include "guard/shared_store.h"
 
 namespace weir::guard {
@@ -16,6 +18,21 @@ Errand::Errand(std::span<const store::Counter> what, Instant loaded)
   }
   request = {.counters = counters_, .cost = 0};
   loaded_at = loaded;
+}
+
+std::vector<InSlot> by_slot(std::span<const store::Counter> counters, const SharedStore& store) {
+  std::vector<InSlot> parts;
+  for (std::size_t i = 0; i < counters.size(); ++i) {
+    const std::uint16_t slot = store.slot(counters[i]);
+    auto part = std::find_if(parts.begin(), parts.end(),
+                             [&](const InSlot& each) { return each.slot == slot; });
+    if (part == parts.end()) {
+      part = parts.insert(parts.end(), InSlot{.slot = slot, .counters = {}, .places = {}});
+    }
+    part->counters.push_back(counters[i]);
+    part->places.push_back(i);
+  }
+  return parts;
 }
 
 void LooseErrand::send(std::unique_ptr<LooseErrand> errand, SharedStore& store, MonoTime now) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -31,6 +32,17 @@ class Errand : public SharedAsk {
   std::vector<limit::Numbers> numbers_;
   std::vector<store::Counter> counters_;
 };
+
+// Counters that one call reaches, and their places among all.
+struct InSlot {
+  std::uint16_t slot = 0;
+  std::vector<store::Counter> counters;
+  std::vector<std::size_t> places;
+};
+
+// What is done afterwards is right whatever becomes of the rest: a call a slot, and none undoes
+// another, nor waits for one that is away.
+std::vector<InSlot> by_slot(std::span<const store::Counter> counters, const SharedStore& store);
 
 // One that nobody waits for: it goes once it was decided.
 class LooseErrand final : public Errand {

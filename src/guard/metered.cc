@@ -337,33 +337,6 @@ void Guard::Impl::take_more(const guard::HeldReservation& held, std::uint64_t un
                   });
 }
 
-namespace {
-
-// Counters that one call reaches, and their places among all.
-struct InSlot {
-  std::uint16_t slot = 0;
-  std::vector<store::Counter> counters;
-  std::vector<std::size_t> places;
-};
-
-// What is done afterwards is right whatever becomes of the rest: a call a slot, and none undoes
-// another.
-std::vector<InSlot> by_slot(std::span<const store::Counter> counters,
-                            const guard::SharedStore& store) {
-  std::vector<InSlot> parts;
-  for (std::size_t i = 0; i < counters.size(); ++i) {
-    const std::uint16_t slot = store.slot(counters[i]);
-    auto part = std::find_if(parts.begin(), parts.end(),
-                             [&](const InSlot& each) { return each.slot == slot; });
-    if (part == parts.end()) part = parts.insert(parts.end(), InSlot{.slot = slot});
-    part->counters.push_back(counters[i]);
-    part->places.push_back(i);
-  }
-  return parts;
-}
-
-}  // namespace
-
 void Guard::Impl::carry_out_later(std::vector<store::Counter> counters, PolicyRef policy,
                                   std::function<void(bool, std::span<const store::Finding>)> done) {
   if (counters.empty()) {
@@ -389,12 +362,12 @@ void Guard::Impl::carry_out_later(std::vector<store::Counter> counters, PolicyRe
     std::vector<store::Finding> found;
     std::function<void(bool, std::span<const store::Finding>)> done;
   };
-  std::vector<InSlot> parts = by_slot(counters, *shared);
+  std::vector<guard::InSlot> parts = guard::by_slot(counters, *shared);
   const auto all = std::make_shared<Errands>();
   all->running = parts.size();
   all->found.resize(counters.size());
   all->done = std::move(done);
-  for (InSlot& part : parts) {
+  for (guard::InSlot& part : parts) {
     auto errand = std::make_unique<guard::LooseErrand>(
         part.counters, policy->loaded_at(),
         [all, places = std::move(part.places)](const ladder::LadderVerdict& verdict,
@@ -453,12 +426,12 @@ void Guard::Impl::give_back(const std::string& id, const guard::HeldReservation&
     GivenBack how = GivenBack::yes;
     std::function<void(GivenBack)> done;
   };
-  std::vector<InSlot> parts = by_slot(counters, *shared);
+  std::vector<guard::InSlot> parts = guard::by_slot(counters, *shared);
   const auto all = std::make_shared<Returns>();
   all->running = parts.size();
   all->done = std::move(done);
   const auto generation = static_cast<std::uint32_t>(policy->generation());
-  for (InSlot& part : parts) {
+  for (guard::InSlot& part : parts) {
     std::array<char, policy::KeyWriter::kMaxBesideBytes> room;
     policy::KeyWriter key(room.data(), kReturnMark);
     key.beside(policy::KeyWriter::place_of(part.counters.front().key));

@@ -307,7 +307,8 @@ void ShardDriver::give_back(const SharedAsk& ask, std::span<const store::Counter
                             std::span<const store::Finding> charged) {
   charges_.clear();
   for (std::size_t i = 0; i < counters.size(); ++i) {
-    if (!charged[i].charged || charged[i].units == 0) continue;
+    // A drain is of an answer that was given, whatever becomes of the others.
+    if (counters[i].op != store::Op::take || !charged[i].charged || charged[i].units == 0) continue;
     charges_.push_back({counters[i], charged[i].units, charged[i].step.receipt()});
   }
   if (!charges_.empty())
@@ -321,7 +322,7 @@ void ShardDriver::take_back(const SharedAsk& ask, std::span<const store::Counter
   const Instant now = moment().store;
   charges_.clear();
   for (std::size_t i = 0; i < counters.size(); ++i) {
-    if (!charged[i].charged || charged[i].units == 0) continue;
+    if (counters[i].op != store::Op::take || !charged[i].charged || charged[i].units == 0) continue;
     const Instant receipt = charged[i].step.receipt();
     std::uint64_t twice = charged[i].units;
     if (admitted) {

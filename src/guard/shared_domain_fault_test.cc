@@ -170,6 +170,41 @@ TEST_F(SharedDomain, ALateReportDrainsToTheLimit) {
   EXPECT_FALSE(ask(limiter, {{{{"broad", "x"}}}}).decision.allowed());
 }
 
+// What is reported late is told each master by itself: one that is away keeps no other from it, and
+// takes nothing back from it.
+TEST_F(SharedDomain, OnAClusterALateReportDrainsWhatCanBeReached) {
+  testing::RedisCluster cluster;
+  url_ = cluster.url();
+  Guard guard = open("rls: {protects: security}\n", kSharedDomain, "500ms").value();
+  DomainLimiter limiter(guard);
+  const auto master_of = [&](const std::string& value) {
+    std::size_t i = 0;
+    while (i < cluster.size() && cluster.node(i).keys("weir:1:{*}*/" + value).empty()) ++i;
+    return i;
+  };
+  std::string near;
+  std::string far;
+  for (int i = 0; i < 200 && far.empty(); ++i) {
+    const std::string value = "v" + std::to_string(i);
+    (void)ask(limiter, {{{{"broad", value}}, 8}});
+    if (master_of(value) == cluster.size()) continue;
+    if (near.empty()) near = value;
+    if (master_of(value) != master_of(near)) far = value;
+  }
+  ASSERT_FALSE(far.empty());
+  cluster.node(master_of(far)).kill();
+  const auto left = [&] {
+    const auto status = ask(limiter, {{{{"broad", near}}, 0}}).statuses[0];
+    return status.limit ? status.remaining : 99;
+  };
+  const auto give_up = std::chrono::steady_clock::now() + testing::kPatience;
+  while (left() != 0 && std::chrono::steady_clock::now() < give_up) {
+    // Denied by what was known a moment ago, or by the store.
+    (void)ask(limiter, {{{{"broad", near}}, 5}, {{{"broad", far}}, 2}});
+  }
+  EXPECT_TRUE(comes_to(limiter, {{{"broad", near}}, 0}, 0));
+}
+
 // The numbers came with the request, which is over once it was answered; the report is told after.
 TEST_F(SharedDomain, ALateReportUnderALimitThatTheRequestBringsOutlivesTheRequest) {
   Guard guard = open("rls: {protects: security}\n", kSharedDomain).value();
