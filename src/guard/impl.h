@@ -156,10 +156,11 @@ class Guard::Impl {
   void give_back(const std::string& id, const guard::HeldReservation& held, std::uint64_t units,
                  std::function<void(guard::ReservationBook::GivenBack)> done);
   void take_more(const guard::HeldReservation& held, std::uint64_t units,
-                 std::function<void(std::uint64_t taken)> done);
-  // Carries out what nobody waits for; `done` is told once, in any thread, false where it was not.
-  void carry_out_later(std::vector<store::Counter> counters, PolicyRef policy,
-                       std::function<void(bool, std::span<const store::Finding>)> done);
+                 std::function<void(guard::ReservationBook::Taken)> done);
+  // Carries out what nobody waits for; `done` is told once, in any thread: bit i of `carried` says
+  // that it was for counters[i].
+  using CarriedOut = std::function<void(std::uint64_t carried, std::span<const store::Finding>)>;
+  void carry_out_later(std::vector<store::Counter> counters, PolicyRef policy, CarriedOut done);
   // The metered rules of a plan whose usage is recorded while its store answers; 0: none.
   std::uint64_t metered_always(const guard::Plan& plan, const CheckOptions& options) const noexcept;
   // Whether usage could be recorded, were the plan decided now; false: `decision` refuses.

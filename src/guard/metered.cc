@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -56,7 +57,7 @@ void Guard::Impl::resume_reservations() {
            },
        .take =
            [this](const guard::HeldReservation& held, std::uint64_t units,
-                  std::function<void(std::uint64_t)> done) {
+                  std::function<void(guard::ReservationBook::Taken)> done) {
              take_more(held, units, std::move(done));
            },
        .now_and_then = [this] { tell_marks(); }});
@@ -269,7 +270,7 @@ void Guard::Impl::give_back_charged(const guard::Plan& plan,
     counters.push_back(counter);
   }
   carry_out_later(std::move(counters), std::move(policy),
-                  [](bool, std::span<const store::Finding>) {});
+                  [](std::uint64_t, std::span<const store::Finding>) {});
 }
 
 // A few at a time: who was asked first is told first. What does not arrive is told again.
@@ -282,9 +283,10 @@ void Guard::Impl::tell_marks() {
                                     hasher_, digester_);
     // As the request would have taken them: both, or none where another one has the key.
     std::vector<store::Counter> counters(marks.counters().begin(), marks.counters().end());
+    const int all = static_cast<int>(counters.size());
     carry_out_later(std::move(counters), std::move(policy),
-                    [this, request](bool carried, std::span<const store::Finding>) {
-                      if (!carried) usage_->keep_untold(request);
+                    [this, request, all](std::uint64_t carried, std::span<const store::Finding>) {
+                      if (std::popcount(carried) < all) usage_->keep_untold(request);
                       usage_->told();
                     });
   }
@@ -316,51 +318,59 @@ std::vector<store::Counter> counters_of(const guard::HeldReservation& held,
 }  // namespace
 
 void Guard::Impl::take_more(const guard::HeldReservation& held, std::uint64_t units,
-                            std::function<void(std::uint64_t)> done) {
+                            std::function<void(guard::ReservationBook::Taken)> done) {
   PolicyRef policy = current_.read();
   auto counters = counters_of(held, *policy, store::Op::drain, units);
-  std::vector<std::size_t> metered;
+  std::uint64_t metered = 0;
+  std::uint64_t limits = 0;
   for (std::size_t i = 0, at = 0; i < held.charges.size(); ++i) {
     const guard::HeldReservation::Charge& charge = held.charges[i];
     if (policy->numbers_of(charge.identity, charge.stamp) == nullptr) continue;
-    if (charge.metered && !charge.shadow) metered.push_back(at);
-    ++at;
+    const std::uint64_t bit = std::uint64_t{1} << at++;
+    if (charge.shadow) continue;
+    limits |= bit;
+    if (charge.metered) metered |= bit;
   }
   carry_out_later(std::move(counters), std::move(policy),
-                  [metered = std::move(metered), units, done = std::move(done)](
-                      bool carried, std::span<const store::Finding> findings) {
-                    // What could not be asked about is nobody's overspend.
-                    std::uint64_t taken = units;
-                    for (const std::size_t i : metered)
-                      if (carried) taken = std::min(taken, findings[i].units);
+                  [metered, limits, units, done = std::move(done)](
+                      std::uint64_t carried, std::span<const store::Finding> findings) {
+                    const bool all = limits != 0 && (limits & ~carried) == 0;
+                    guard::ReservationBook::Taken taken{.units = units, .charged = all ? units : 0};
+                    for (std::size_t i = 0; i < findings.size(); ++i) {
+                      const std::uint64_t bit = std::uint64_t{1} << i;
+                      if ((carried & limits & bit) == 0) continue;
+                      taken.charged = std::min(taken.charged, findings[i].units);
+                      if ((metered & bit) != 0)
+                        taken.units = std::min(taken.units, findings[i].units);
+                    }
                     done(taken);
                   });
 }
 
 void Guard::Impl::carry_out_later(std::vector<store::Counter> counters, PolicyRef policy,
-                                  std::function<void(bool, std::span<const store::Finding>)> done) {
+                                  CarriedOut done) {
   if (counters.empty()) {
-    done(false, {});
+    done(0, {});
     return;
   }
   if (store_) {
     std::vector<store::Finding> findings(counters.size());
     const auto outcome = store_->decide(counters, clock_->now(), findings).outcome;
-    done(outcome == store::LocalOutcome::decided, findings);
+    done(outcome == store::LocalOutcome::decided ? ~std::uint64_t{0} : 0, findings);
     return;
   }
   const std::shared_ptr<guard::SharedStore> shared = shared_later_.lock();
   if (!shared) {
-    done(false, {});
+    done(0, {});
     return;
   }
   // Of those that still run, and what they found.
   struct Errands {
     std::mutex mutex;
     std::size_t running = 0;
-    bool carried = true;
+    std::uint64_t carried = 0;
     std::vector<store::Finding> found;
-    std::function<void(bool, std::span<const store::Finding>)> done;
+    CarriedOut done;
   };
   std::vector<guard::InSlot> parts = guard::by_slot(counters, *shared);
   const auto all = std::make_shared<Errands>();
@@ -374,8 +384,11 @@ void Guard::Impl::carry_out_later(std::vector<store::Counter> counters, PolicyRe
                                                std::span<const store::Finding> findings) {
           {
             std::lock_guard lock(all->mutex);
-            all->carried &= verdict.rung == Rung::store;
-            for (std::size_t i = 0; i < places.size(); ++i) all->found[places[i]] = findings[i];
+            const std::uint64_t carried = verdict.rung == Rung::store ? 1 : 0;
+            for (std::size_t i = 0; i < places.size(); ++i) {
+              all->carried |= carried << places[i];
+              all->found[places[i]] = findings[i];
+            }
             if (--all->running > 0) return;
           }
           all->done(all->carried, all->found);
@@ -413,8 +426,9 @@ void Guard::Impl::give_back(const std::string& id, const guard::HeldReservation&
   const std::shared_ptr<guard::SharedStore> shared = shared_later_.lock();
   if (counters.empty() || store_ || !shared) {
     // A store of one process is asked once: it does not remember, and seldom fails.
-    carry_out_later(std::move(counters), std::move(policy),
-                    [&done](bool, std::span<const store::Finding>) { done(GivenBack::yes); });
+    carry_out_later(
+        std::move(counters), std::move(policy),
+        [&done](std::uint64_t, std::span<const store::Finding>) { done(GivenBack::yes); });
     return;
   }
   // A mark beside the charges of each slot: what one of them has given back it does not again,

@@ -161,6 +161,32 @@ TEST_F(MeteredGuardAndDisk, TakesFromTheLimitsOnceHoweverOftenSettlingIsTried) {
   EXPECT_EQ(ledger_of("acme"), (Sums{1, 5, 0}));
 }
 
+// What the store was never asked of in time it does not get back either.
+TEST_F(MeteredGuardAndDisk, GivesBackNoMoreThanTheStoreSaidThatItTook) {
+  auto guard = open();
+  Reservations reservations(*guard);
+  ASSERT_TRUE(eventually([&] { return left(*guard, "acme") == 10; }));
+  const std::string id = reservations.reserve("export", {{"account", "acme"}}, 2, kFull).id;
+  ASSERT_TRUE(eventually([&] { return left(*guard, "acme") == 8; }));
+  {
+    const FailingDisk disk;
+    redis_.pause();
+    EXPECT_FALSE(reservations.settle(id, 5));
+    // Long after its time: the store finds that it is late.
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    redis_.resume();
+    ASSERT_TRUE(eventually([&] { return left(*guard, "acme") == 8; }));
+  }
+  wait_until_writable(*guard);
+  const auto settled = reservations.settle(id, 3);
+  ASSERT_TRUE(settled) << settled.error().message;
+  ASSERT_TRUE(eventually([&] { return guard->impl().usage()->reservations().returns() == 0; }));
+  ASSERT_TRUE(eventually([&] { return left(*guard, "nobody") == 10; }));
+  EXPECT_EQ(left(*guard, "acme"), 8u);
+  all_settled(*guard);
+  EXPECT_EQ(ledger_of("acme"), (Sums{1, 3, 0}));
+}
+
 // Of calls under one key that came together in an outage each was served, and one was billed.
 TEST_F(MeteredGuardAndDisk, ServesOneOfManyThatComeAtOnceInAnOutage) {
   auto guard = open(0);

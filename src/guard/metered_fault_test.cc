@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "guard/metered_story_test.h"
+#include "testing/redis_cluster.h"
 
 namespace weir {
 namespace {
@@ -171,6 +172,47 @@ TEST_F(MeteredGuard, RecordsAnOverdraftAndWhatTheLimitHadNoRoomFor) {
 }
 
 // Nine in ten runs that were killed midway had no cost at all.
+// Two limits on two masters, of which one is away: what the other one said is on the bill.
+TEST_F(MeteredGuard, RecordsWhatOneLimitHadNoRoomForThoughAnotherCannotBeAsked) {
+  testing::RedisCluster cluster;
+  std::string text = policy();
+  const auto put = [&](std::string_view what, const std::string& by) {
+    ASSERT_NE(text.find(what), text.npos);
+    text.replace(text.find(what), what.size(), by);
+  };
+  put("redis://127.0.0.1:" + std::to_string(redis_.port()), cluster.url());
+  put("200ms", "5s");
+  put("[account]\n", "[account, zone]\n");
+  put("meter: true}\n",
+      "meter: true}\n"
+      "      - {requests: 1000, per: day, by: [zone], algorithm: fixed_window}\n");
+  const auto guard = std::make_unique<Guard>(Guard::open(Policy::parse(text).value()).value());
+  Reservations reservations(*guard);
+  const auto master_of = [&](const std::string& value) {
+    std::size_t i = 0;
+    while (i < cluster.size() && cluster.node(i).keys("weir:1:{*}*/" + value).empty()) ++i;
+    return i;
+  };
+  std::string account;
+  std::string zone;
+  std::string id;
+  for (int i = 0; i < 200 && account.empty(); ++i) {
+    const std::string a = "a" + std::to_string(i);
+    zone = "z" + std::to_string(i);
+    id = reservations.reserve("export", {{"account", a}, {"zone", zone}}, 8, kFull).id;
+    const std::size_t there = master_of(a);
+    if (there != cluster.size() && master_of(zone) != cluster.size() && there != master_of(zone))
+      account = a;
+  }
+  ASSERT_FALSE(account.empty());
+  cluster.node(master_of(zone)).kill();
+  (void)reservations.settle(id, 20);  // which may wait longer than its caller does
+  EXPECT_TRUE(eventually([&] {
+    return ledger_of(account) == Sums{1, 20, 10};
+  })) << ledger_of(account).units
+      << ' ' << ledger_of(account).overspent;
+}
+
 TEST_F(MeteredGuard, EndsWhatNobodySettlesAsItWasToldTo) {
   auto guard = open();
   Reservations reservations(*guard);

@@ -277,31 +277,35 @@ void ReservationBook::begin_settling(const std::string& id, std::uint64_t units,
     return;
   }
   limits_.take(held, more,
-               [this, id, held, units, more, expired, done](std::uint64_t taken) mutable {
-                 took(id, more, std::min(more, taken));
+               [this, id, held, units, more, expired, done](const Taken& taken) mutable {
+                 took(id, more, taken);
                  record(id, std::move(held), units, expired, std::move(done));
                });
 }
 
-void ReservationBook::took(const std::string& id, std::uint64_t asked, std::uint64_t taken) {
+void ReservationBook::took(const std::string& id, std::uint64_t asked, const Taken& taken) {
   std::lock_guard lock(mutex_);
   const auto found = entries_.find(id);
   if (found == entries_.end()) return;
   found->second.asked += asked;
-  found->second.taken += taken;
+  found->second.taken.units += std::min(asked, taken.units);
+  found->second.taken.charged += std::min(asked, taken.charged);
 }
 
 void ReservationBook::record(const std::string& id, HeldReservation held, std::uint64_t units,
                              bool expired, Done done) {
   const Instant now = clock_.now();
+  std::uint64_t had = held.reserved;
   std::uint64_t charged = held.reserved;
   {
     std::lock_guard lock(mutex_);
-    if (const auto found = entries_.find(id); found != entries_.end())
-      charged += found->second.taken;
+    if (const auto found = entries_.find(id); found != entries_.end()) {
+      had += found->second.taken.units;
+      charged += found->second.taken.charged;
+    }
   }
   // Nothing could be taken of limits that nobody can give back to, and nothing was overspent there.
-  const std::uint64_t overspent = held.charges.empty() || units <= charged ? 0 : units - charged;
+  const std::uint64_t overspent = held.charges.empty() || units <= had ? 0 : units - had;
   const std::vector<std::string> bodies = held.events;  // what the events point to
   Result<void> sound;
   const auto events = events_of(bodies, units, overspent, sound);
@@ -352,8 +356,8 @@ void ReservationBook::settled(const std::string& id, const HeldReservation& held
 
 void ReservationBook::report(HeldReservation held, std::uint64_t units,
                              std::function<void(bool kept)> done) {
-  limits_.take(held, units, [this, held, units, done = std::move(done)](std::uint64_t taken) {
-    const std::uint64_t overspent = units - std::min(units, taken);
+  limits_.take(held, units, [this, held, units, done = std::move(done)](const Taken& taken) {
+    const std::uint64_t overspent = units - std::min(units, taken.units);
     Result<void> sound;
     const auto events = events_of(held.events, units, overspent, sound);
     journal_->append(events, {}, [=, this](const Result<void>& durable) {

@@ -46,15 +46,23 @@ class ReservationBook {
   // does nothing twice.
   static constexpr Nanos kReturnMemory{std::chrono::minutes(5)};
 
+  // What limits gave of units that were asked of them.
+  struct Taken {
+    // For so many the metered ones had room; what one could not be asked about is nobody's
+    // overspend.
+    std::uint64_t units = 0;
+    // So many each of them is known to have been charged: no more is given back.
+    std::uint64_t charged = 0;
+  };
+
   // How the limits of a reservation are reached. Calls are answered once, in any thread.
   struct Limits {
     // Gives back so many units of every charge, once for each id.
     std::function<void(const std::string& id, const HeldReservation&, std::uint64_t units,
                        std::function<void(GivenBack)>)>
         give_back;
-    // Takes as much of `units` as there is; says how many units the metered limits had room for.
-    std::function<void(const HeldReservation&, std::uint64_t units,
-                       std::function<void(std::uint64_t taken)>)>
+    // Takes as much of `units` as there is.
+    std::function<void(const HeldReservation&, std::uint64_t units, std::function<void(Taken)>)>
         take;
     // About once a second, while reservations are looked after.
     std::function<void()> now_and_then{};
@@ -116,9 +124,9 @@ class ReservationBook {
     bool dropped = false;  // it ends as nothing used, and need not expire
     MonoTime until{};      // it expires then; settled: it is known until then
     // Units beyond what was reserved: so many were asked of the limits when settling was tried, and
-    // the metered ones had room for so many.
+    // so many they gave.
     std::uint64_t asked = 0;
-    std::uint64_t taken = 0;
+    Taken taken;
   };
   using Done = std::function<void(Result<Settlement>)>;
   struct Return {
@@ -140,10 +148,10 @@ class ReservationBook {
   void begin_settling(const std::string& id, std::uint64_t units, bool expired, Done done);
   // Why an id is not known here.
   Error not_known() const;
-  void took(const std::string& id, std::uint64_t asked, std::uint64_t taken);
+  void took(const std::string& id, std::uint64_t asked, const Taken& taken);
   void record(const std::string& id, HeldReservation held, std::uint64_t units, bool expired,
               Done done);
-  // What came of recording `held`, which had so many units of the limits.
+  // What came of recording `held`, for which the limits were charged so many units.
   void settled(const std::string& id, const HeldReservation& held, std::uint64_t charged,
                const Result<void>& durable, const Done& done);
 
