@@ -88,6 +88,9 @@ void write_shards(std::span<const ShardView> shards, render::Exposition& out) {
   each("weir_store_no_room_total", Type::counter,
        "Asks decided without the store because too many waited for its thread.",
        [&](const ShardView& shard) { return read(shard.counters.no_room_); });
+  each("weir_keys_exhausted_total", Type::counter,
+       "Calls not admitted without the store because the table of known keys was full.",
+       [](const ShardView& shard) { return shard.ladder.known().crowded(); });
   each("weir_store_coalesced_total", Type::counter,
        "Asks that went to the store as one with another's.",
        [&](const ShardView& shard) { return read(shard.counters.coalesced_); });

@@ -327,14 +327,6 @@ std::optional<Step> KnownTable::denial(const Counter& counter, Instant store_now
   return step;
 }
 
-namespace {
-
-// Different numbers that crowded newcomers may be held to: as many as routes have ceilings or
-// parts.
-constexpr std::size_t kMostOverflows = 4'096;
-
-}  // namespace
-
 // Locks the slots that some counters stand in, in one order, each once.
 class KnownTable::Locks {
  public:
@@ -359,63 +351,29 @@ class KnownTable::Locks {
 };
 
 KnownTable::Spent KnownTable::spend(std::span<const Share> shares, Instant store_now,
-                                    const Numbers& overflow, std::span<store::Finding> findings) {
+                                    std::span<store::Finding> findings) {
   const Locks locks(*this, shares);
   std::array<Entry*, store::kMaxCounters> entries{};
-  std::unique_lock overflow_lock(overflow_mutex_, std::defer_lock);
-  limit::State overflow_next;
-  bool overflow_full = false;
   Spent verdict = Spent::admitted;
-  const auto worse = [&](Spent found) { verdict = std::max(verdict, found); };
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const Counter& counter = *shares[i].counter;
-    const std::optional<Numbers>& part = shares[i].part;
-    Slot& slot = slot_of(counter.digest);
-    entries[i] = find_or_make(slot, counter.digest, store_now);
+    entries[i] = find_or_make(slot_of(counter.digest), counter.digest, store_now);
     if (entries[i] != nullptr) entries[i]->held = true;
-    Step step;
-    if (!part) {
-      step.outcome = Outcome::never_fits;
-      if (!counter.shadow) worse(Spent::no_part);
-    } else if (entries[i] == nullptr) {
-      if (!overflow_lock.owns_lock()) {
-        overflow_lock.lock();
-        const auto kept = overflow_.find(overflow.stamp);
-        if (kept != overflow_.end()) overflow_next = kept->second;
-        overflow_full = kept == overflow_.end() && overflow_.size() >= kMostOverflows;
-      }
-      if (overflow_full) {
-        step.outcome = Outcome::never_fits;
-        if (!counter.shadow) worse(Spent::crowded);
-        findings[i] = {.step = step, .op = store::Op::take, .charged = false};
-        continue;
-      }
-      step = limit::take(overflow, overflow_next, store_now, counter.cost);
-      if (step.outcome == Outcome::allowed) overflow_next = step.next;
-      if (step.outcome != Outcome::allowed && !counter.shadow) worse(Spent::crowded);
-    } else {
-      entries[i]->adopt(*part, store_now);
-      entries[i]->hold_to_known(*counter.numbers, shares[i].place, store_now);
-      step = entries[i]->peek(store_now, counter.cost);
-      if (step.outcome != Outcome::allowed && !counter.shadow) {
-        worse(step.outcome == Outcome::never_fits ? Spent::no_part : Spent::exhausted);
-      }
-    }
-    findings[i] = {.step = step, .op = store::Op::take, .charged = false};
+    findings[i] = {.op = store::Op::take, .charged = false};
+    const Spent found = look(shares[i], entries[i], store_now, findings[i].step);
+    if (!counter.shadow) verdict = std::max(verdict, found);
   }
   for (Entry* entry : entries) {
     if (entry != nullptr) entry->held = false;
   }
+  if (verdict == Spent::crowded) crowded_.fetch_add(1, std::memory_order_relaxed);
   if (verdict != Spent::admitted) return verdict;
-  if (overflow_lock.owns_lock() && !overflow_full) overflow_[overflow.stamp] = overflow_next;
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const Counter& counter = *shares[i].counter;
-    if (counter.cost == 0 || findings[i].step.outcome != Outcome::allowed) continue;
+    if (counter.cost == 0 || entries[i] == nullptr) continue;
+    if (findings[i].step.outcome != Outcome::allowed) continue;
     findings[i].charged = true;
-    findings[i].units = shares[i].counter->cost;
-    if (entries[i] == nullptr) {
-      continue;
-    }
+    findings[i].units = counter.cost;
     entries[i]->charge(store_now, counter.cost);
     entries[i]->spent = true;
     // Nobody who counts there could tell a second telling from the first.
@@ -424,6 +382,24 @@ KnownTable::Spent KnownTable::spend(std::span<const Share> shares, Instant store
     recount(slot_of(counter.digest), *entries[i], store_now);
   }
   return verdict;
+}
+
+// What one part says of the cost, whether or not it is in shadow.
+KnownTable::Spent KnownTable::look(const Share& share, Entry* entry, Instant store_now,
+                                   Step& step) {
+  const std::uint64_t cost = share.counter->cost;
+  step.outcome = Outcome::never_fits;
+  if (!share.part) return Spent::no_part;
+  if (entry == nullptr) {
+    if (cost > 0) return Spent::crowded;
+    Entry fresh;
+    return look(share, &fresh, store_now, step);
+  }
+  entry->adopt(*share.part, store_now);
+  entry->hold_to_known(*share.counter->numbers, share.place, store_now);
+  step = entry->peek(store_now, cost);
+  if (step.outcome == Outcome::allowed) return Spent::admitted;
+  return step.outcome == Outcome::never_fits ? Spent::no_part : Spent::exhausted;
 }
 
 void KnownTable::unspend(std::span<const Share> shares, Instant store_now,

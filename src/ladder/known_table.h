@@ -43,7 +43,8 @@ struct OwedUnits {
 // Guarantees:  at most `capacity` entries. When full, the entry longest unused that holds no local
 // spending goes first
 //              (unknown counts as a full part, which the bound already holds); entries with
-//              spending in their window stay. When all are pinned, newcomers share one counter.
+//              spending in their window stay. When all are pinned, a newcomer is not admitted:
+//              nobody could count it.
 // Threads:     any. Several counters are locked in one order.
 class KnownTable {
  public:
@@ -51,7 +52,7 @@ class KnownTable {
   enum class Spent : std::uint8_t {
     admitted,   // every counter that may deny had room in its part, and all were charged
     no_part,    // some part is 0, or smaller than the cost: this worker can never admit it
-    crowded,    // the table is full of counters with spending, and the shared one is used up
+    crowded,    // the table is full of counters with spending: nobody could count this one
     exhausted,  // some part is used up
   };
 
@@ -91,10 +92,9 @@ class KnownTable {
                                     std::optional<Nanos> max_age) const;
 
   // Spends from this worker's parts: all counters or none. findings[i] says what each part would
-  // have said. `overflow` are the numbers of the counter that newcomers share when the table is
-  // crowded.
-  Spent spend(std::span<const Share> shares, Instant store_now, const limit::Numbers& overflow,
-              std::span<store::Finding> findings);
+  // have said. A counter for which there is no room is crowded, but for what charges nothing: a
+  // probe is answered as of a fresh one, and one in shadow is not charged and denies nobody.
+  Spent spend(std::span<const Share> shares, Instant store_now, std::span<store::Finding> findings);
   // Takes back what spend() just admitted with these findings: the ceiling said no.
   void unspend(std::span<const Share> shares, Instant store_now,
                std::span<const store::Finding> findings);
@@ -117,6 +117,8 @@ class KnownTable {
                         std::uint64_t units, Instant store_now);
 
   std::size_t size() const;
+  // Calls that were not admitted because there was no room to count them.
+  std::uint64_t crowded() const noexcept { return crowded_.load(std::memory_order_relaxed); }
   // Units admitted locally that the store has not been told of, over all counters: a running total,
   // of which nobody need walk the table. Of windows that are over nothing is owed any more; a debt
   // that runs off counts for at most an eighth longer.
@@ -138,6 +140,7 @@ class KnownTable {
   Slot& slot_of(const KeyDigest& digest) const noexcept { return slots_[place_of(digest)]; }
   Entry* find(Slot& slot, const KeyDigest& digest) const;
   Entry* find_or_make(Slot& slot, const KeyDigest& digest, Instant store_now);
+  static Spent look(const Share& share, Entry* entry, Instant store_now, limit::Step& step);
   bool make_room(Slot& slot, Instant store_now);
   static bool go_or_stay(Slot& slot, std::list<KeyDigest>& list, Instant store_now);
   static void recount(Slot& slot, Entry& entry, Instant store_now);
@@ -147,12 +150,9 @@ class KnownTable {
   SecretHash hash_;
   mutable std::array<Slot, kSlots> slots_;
   std::atomic<std::uint64_t> origin_{0};
+  std::atomic<std::uint64_t> crowded_{0};
   std::size_t capacity_per_slot_;
   std::atomic<std::uint64_t> next_outage_;
-  std::mutex overflow_mutex_;  // taken after slots
-  // Of all newcomers to a crowded table together, one for each of the numbers they are held to: a
-  // state means nothing under others.
-  std::unordered_map<std::uint32_t, limit::State> overflow_;
 };
 
 }  // namespace weir::ladder

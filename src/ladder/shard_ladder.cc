@@ -168,16 +168,6 @@ void ShardLadder::shares_of(const LadderRequest& request, const Division& divisi
         &counter, place,
         division.has_part() ? limit::part_numbers(*counter.numbers, place) : std::nullopt};
   }
-  // When the table is full of counters with spending, newcomers share one: as large as the ceiling,
-  // or one part.
-  static const limit::Numbers kNothing =
-      limit::Numbers::make({.algorithm = Algorithm::fixed_window,
-                            .limit = 0,
-                            .period = {.length = std::chrono::seconds(1)}})
-          .value();
-  out.overflow = request.ceiling_numbers != nullptr ? *request.ceiling_numbers
-                 : out.count > 0 && out.all[0].part ? *out.all[0].part
-                                                    : kNothing;
 }
 
 void ShardLadder::unspend(const LadderRequest& asked, const Moment& now,
@@ -201,7 +191,7 @@ LadderVerdict ShardLadder::share(const LadderRequest& request, const Moment& now
                         .retry_after = {},
                         .numbers_known = true,
                         .record = request.metered != 0 && request.cost > 0};
-  const KnownTable::Spent spent = known_.spend(mine.view(), now.store, mine.overflow, findings);
+  const KnownTable::Spent spent = known_.spend(mine.view(), now.store, findings);
   if (spent != KnownTable::Spent::admitted && request.overspend != nullptr &&
       serve_beyond(request, *division, now, findings, verdict)) {
     return verdict;
@@ -246,8 +236,8 @@ bool ShardLadder::serve_beyond(const LadderRequest& request, const Division& div
   shares_of(request, division, beyond, within);
   std::array<Finding, store::kMaxCounters> found;
   const std::span<Finding> of_within(found.data(), within.count);
-  if (within.count > 0 && known_.spend(within.view(), now.store, within.overflow, of_within) !=
-                              KnownTable::Spent::admitted) {
+  if (within.count > 0 &&
+      known_.spend(within.view(), now.store, of_within) != KnownTable::Spent::admitted) {
     return false;
   }
   const bool fits = take_overspend(request, division, beyond, now.store);

@@ -143,7 +143,6 @@ class ShardLadder {
                       std::span<store::Finding> findings) noexcept;
   struct Shares {
     RawArray<KnownTable::Share, store::kMaxCounters> all;
-    limit::Numbers overflow;
     std::size_t count = 0;
     std::span<const KnownTable::Share> view() const { return {all.data(), count}; }
   };

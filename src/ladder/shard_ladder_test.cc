@@ -261,6 +261,38 @@ TEST_F(ShardLadderTest, WhileTheFleetRecoversAKeyIsAskedAboutOrNot) {
   EXPECT_EQ(asked, 16);
 }
 
+// Its table is full of keys that were spent without the store. How much a newcomer has used nobody
+// could say, whatever the ceiling, and in whichever order its rules stand.
+TEST_F(ShardLadderTest, ANewcomerForWhomThereIsNoRoomIsRefused) {
+  const Numbers wide = numbers(100'000);
+  const Numbers two = numbers(2);
+  const Numbers ceiling = numbers(1'000'000);
+  ladder_.divide(Division::fixed(1, 0));
+  open_breaker();
+  const auto of_user = [&](std::uint64_t user) {
+    return Counter{.numbers = &two, .identity = 1, .digest = {user, user}};
+  };
+  const Counter of_ip{.numbers = &wide, .identity = 2, .digest = {1, 0}};
+  for (std::uint64_t user = 1; user < 30'000; ++user) {
+    const std::array counters{of_ip, of_user(user)};
+    (void)ladder_.without(request(counters, FailurePolicy::bounded), now(), findings_);
+  }
+  for (const Numbers* held_to : {static_cast<const Numbers*>(nullptr), &ceiling}) {
+    for (const std::array<Counter, 2>& counters :
+         {std::array{of_ip, of_user(40'000)}, std::array{of_user(40'000), of_ip}}) {
+      for (int i = 0; i < 10; ++i) {
+        const LadderVerdict verdict =
+            ladder_.without(request(counters, FailurePolicy::bounded, held_to), now(), findings_);
+        ASSERT_EQ(verdict.verdict, Verdict::refused);
+        EXPECT_EQ(verdict.rung, Rung::policy);
+        EXPECT_EQ(verdict.reason, Reason::keys_exhausted);
+        EXPECT_TRUE(verdict.retry_after.has_value());
+        EXPECT_FALSE(verdict.numbers_known);
+      }
+    }
+  }
+}
+
 // A metered rule of ten, or one beside another, on one of two workers, without the store.
 class SettlingLadder : public ShardLadderTest {
  protected:
