@@ -91,7 +91,8 @@ void compose_domain(const DomainPlan& plan, std::span<const store::Finding> find
 void compose_without_numbers(const DomainPlan& plan, RateLimitAnswer& answer) {
   const bool denied = !answer.decision.allowed();
   for (const DomainPlan::Met& met : plan.met()) {
-    answer.statuses.push_back({.over = denied && met.counter.has_value()});
+    answer.statuses.push_back(
+        {.over = denied && met.counter.has_value() && !plan.watches(*met.counter)});
   }
   if (!denied) add_metadata(plan, answer);
 }

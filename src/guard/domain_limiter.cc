@@ -59,7 +59,13 @@ class LocalAsk {
     decision.reason = Reason::keys_exhausted;
     if (outcome == store::LocalOutcome::unavailable) {
       decision.reason = Reason::store_unavailable;
-      if (plan_.strictest().scope->when_store_fails == FailurePolicy::open) open(now, decision);
+      // What is in shadow refuses nobody.
+      if (plan_.denied_by_none()) {
+        decision.verdict = Verdict::allowed;
+        job_.count_unenforced();
+      } else if (plan_.strictest().scope->when_store_fails == FailurePolicy::open) {
+        open(now, decision);
+      }
     }
     job_.word_without(plan_, answer);
   }
@@ -77,6 +83,7 @@ class LocalAsk {
       }
     }
     decision.verdict = Verdict::allowed;
+    job_.count_unenforced();
   }
 
   void settle_afterwards(std::span<const store::Finding> found, Instant now,
@@ -133,6 +140,7 @@ class SharedDomainAsk final : public SharedAsk {
         .when_store_fails = strictest.scope->when_store_fails,
         .ceiling = strictest.ceiling,
         .ceiling_numbers = strictest.scope->ceiling ? &strictest.scope->ceiling->numbers : nullptr};
+    request.decided_elsewhere = plan.quotas();
     answer_by = begun_ + patience_of(patience, impl_.shared()->deadline());
     loaded_at = policy_->loaded_at();
     impl_.shared()->decide(*this);

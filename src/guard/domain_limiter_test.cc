@@ -319,6 +319,9 @@ descriptors:
   - key: open
     when_store_fails: open
     rate_limit: {unit: day, requests_per_unit: 10}
+  - key: watched
+    shadow_mode: true
+    rate_limit: {unit: day, requests_per_unit: 10}
 )";
   const DomainFiles files(std::string(kNative) + "rls: {rls_refusal: unavailable}\n", domain);
   World world(files.policy(), {.clock = &clock, .store = std::make_unique<SilentStore>()});
@@ -335,6 +338,10 @@ descriptors:
   EXPECT_FALSE(closed.statuses[1].limit);
   EXPECT_FALSE(closed.statuses[2].over);
   EXPECT_TRUE(world.passes({{"nothing", "x"}}));
+  // A limit in shadow refuses nobody, alone or beside one that would not.
+  EXPECT_TRUE(world.passes({{"watched", "x"}}));
+  EXPECT_TRUE(world.ask({{{{"open", "x"}}}, {{{"watched", "x"}}}}).decision.allowed());
+  EXPECT_FALSE(world.ask({{{{"closed", "x"}}}, {{{"watched", "x"}}}}).decision.allowed());
 }
 
 TEST_F(DomainLimiterTest, AStatusForEachDescriptorInOrder) {

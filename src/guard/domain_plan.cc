@@ -231,12 +231,30 @@ bool DomainPlan::add_brought(Met& met, const AskedDescriptor& descriptor, const 
 }
 
 const BoundLimit& DomainPlan::strictest() const noexcept {
-  const BoundLimit* found = asked_[0].limit;
-  for (const Asked& each : asked()) {
+  const BoundLimit* found = nullptr;
+  for (std::size_t i = 0; i < count_; ++i) {
+    if (watches(i)) continue;
     // The enumeration names the strictest first.
-    if (each.limit->scope->when_store_fails < found->scope->when_store_fails) found = each.limit;
+    const BoundLimit* limit = asked_[i].limit;
+    if (found == nullptr || limit->scope->when_store_fails < found->scope->when_store_fails)
+      found = limit;
   }
-  return *found;
+  return found != nullptr ? *found : *asked_[0].limit;
+}
+
+std::uint64_t DomainPlan::quotas() const noexcept {
+  std::uint64_t bits = 0;
+  for (std::size_t i = 0; i < count_; ++i) {
+    if (asked_[i].quota) bits |= std::uint64_t{1} << i;
+  }
+  return bits;
+}
+
+bool DomainPlan::denied_by_none() const noexcept {
+  for (std::size_t i = 0; i < count_; ++i) {
+    if (!watches(i)) return false;
+  }
+  return count_ > 0;
 }
 
 bool DomainPlan::add(Met& met, const store::Counter& counter, const Asked& asked) {

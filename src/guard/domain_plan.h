@@ -57,8 +57,14 @@ class DomainPlan {
   std::span<const store::Counter> counters() const noexcept { return {counters_.data(), count_}; }
   std::span<const Asked> asked() const noexcept { return {asked_.data(), count_}; }
   std::uint64_t cost() const noexcept { return cost_; }  // the largest of a counter
+  // Whether counters()[i] is of a limit in shadow, which denies nobody.
+  bool watches(std::size_t i) const noexcept { return counters_[i].shadow && !asked_[i].quota; }
+  // Bit i: counters()[i] is of a quota, which denies together with the others.
+  std::uint64_t quotas() const noexcept;
+  // Whether all its limits are in shadow.
+  bool denied_by_none() const noexcept;
   // Of the limits it counts by, the one whose scope is the strictest while the store cannot be
-  // asked. Requires: there is a counter.
+  // asked; those in shadow have no say beside others. Requires: there is a counter.
   const BoundLimit& strictest() const noexcept;
 
  private:

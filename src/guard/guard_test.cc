@@ -377,6 +377,11 @@ TEST_F(GuardTest, WhereItsOwnStoreCannotDecideThePolicyDoes) {
 routes:
   closed: {limits: [5 per minute], protects: security}
   open: {limits: [5 per minute], when_store_fails: open}
+  shadow: {limits: [5 per minute], protects: security, shadow: true}
+  shadows:
+    limits: [{requests: 5, per: minute, shadow: true}, {requests: 9, per: hour, shadow: true}]
+    protects: capacity
+  beside: {limits: [{requests: 5, per: minute, shadow: true}, 9 per hour], protects: security}
 )";
   Guard guard = Guard::open(Policy::parse(text).value(),
                             {.clock = &clock_, .store = std::make_unique<Unavailable>()})
@@ -387,6 +392,11 @@ routes:
   EXPECT_EQ(closed.rung, Rung::policy);
   EXPECT_EQ(closed.http_status(), 503);
   EXPECT_TRUE(guard.check("open", {}).allowed());
+  // What is in shadow refuses nobody, and what is in force as ever.
+  EXPECT_TRUE(guard.check("shadow", {}).allowed());
+  EXPECT_EQ(guard.check("shadows", {}).rung, Rung::policy);
+  EXPECT_TRUE(guard.check("shadows", {}).allowed());
+  EXPECT_EQ(guard.check("beside", {}).verdict, Verdict::refused);
 }
 
 TEST_F(GuardTest, AllowAllAndDenyAllShip) {

@@ -92,6 +92,12 @@ descriptors:
   - key: open
     when_store_fails: open
     rate_limit: {unit: day, requests_per_unit: 3}
+  - key: watched
+    shadow_mode: true
+    rate_limit: {unit: day, requests_per_unit: 3}
+  - key: quota
+    quota_mode: true
+    rate_limit: {unit: day, requests_per_unit: 3}
 )";
 
 TEST_F(SharedDomain, TwoWorkersKeepOneLimitAndADenialChargesNothing) {
@@ -237,6 +243,16 @@ TEST_F(SharedDomain, WithoutItsStoreTheStrictestPartDecides) {
   const auto nothing = ask(limiter, {{{{"nothing", "x"}}}});
   EXPECT_TRUE(nothing.decision.allowed());
   EXPECT_EQ(nothing.decision.reason, Reason::no_limit);
+  const auto watched = ask(limiter, {{{{"watched", "x"}}}});
+  EXPECT_TRUE(watched.decision.allowed());
+  EXPECT_EQ(watched.decision.rung, Rung::policy);
+  EXPECT_FALSE(watched.statuses[0].over);
+  EXPECT_TRUE(ask(limiter, {{{{"watched", "x"}}}, {{{"open", "x"}}}}).decision.allowed());
+  const auto beside = ask(limiter, {{{{"watched", "x"}}}, {{{"narrow", "x"}}}});
+  EXPECT_FALSE(beside.decision.allowed());
+  EXPECT_FALSE(beside.statuses[0].over);
+  EXPECT_TRUE(beside.statuses[1].over);
+  EXPECT_FALSE(ask(limiter, {{{{"quota", "x"}}}}).decision.allowed()) << "a quota is in force";
   server_.resume();
 }
 

@@ -42,6 +42,10 @@ routes:
   status:
     limits: [{requests: 3, per: hour, by: [user]}]
     when_store_fails: open
+  watched:
+    limits: [{requests: 5, per: hour, by: [user]}]
+    protects: security
+    shadow: true
 )";
 }
 
@@ -303,6 +307,9 @@ TEST_F(SharedGuard, AHungStoreIsAnsweredByPolicyWithinTheDeadlineAndComesBack) {
   const Decision open_route = guard.check("status", {{"user", "u"}});
   EXPECT_TRUE(open_route.allowed());
   EXPECT_EQ(open_route.rung, Rung::policy);
+  const Decision watched = guard.check("watched", {{"user", "u"}});
+  EXPECT_TRUE(watched.allowed()) << "in shadow nobody is refused";
+  EXPECT_EQ(watched.rung, Rung::policy);
   EXPECT_EQ(heard_.count(StoreEvent::Kind::away), 1) << "one line an outage";
 
   server_.resume();

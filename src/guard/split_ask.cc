@@ -99,6 +99,7 @@ LadderRequest part_of(const LadderRequest& whole, std::span<const Counter> count
   part.counters = counters;
   part.ceiling = nullptr;
   part.metered = gather(whole.metered, places);
+  part.decided_elsewhere = gather(whole.decided_elsewhere, places);
   const std::size_t limits = whole.counters.size() - whole.marks;
   part.marks = static_cast<std::size_t>(
       std::count_if(places.begin(), places.end(), [&](std::size_t i) { return i >= limits; }));
@@ -283,7 +284,8 @@ LadderVerdict SplitAsk::join() noexcept {
     if (!part->answered || part->looks) continue;
     joined.add(part->verdict);
     sent |= part->verdict.rung == Rung::store || part->verdict.was_sent;
-    brake |= braked(part->verdict);
+    // That a rule is away which denies nobody is no reason to hold the others to the ceiling.
+    brake |= braked(part->verdict) && !part->request.denied_by_none();
   }
   LadderVerdict verdict = joined.verdict();
   verdict.was_sent = sent && verdict.rung != Rung::store;

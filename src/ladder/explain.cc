@@ -109,12 +109,6 @@ std::vector<RuleBound> bounds_of_a_change(const Model& model, const Route& route
                            .clocks_apart = clocks_apart(model)});
 }
 
-// Whether the store can have said something that denies a request later, too.
-bool may_be_known(const Route& route) {
-  return !route.shadow && std::any_of(route.rules.begin(), route.rules.end(),
-                                      [](const Rule& rule) { return !rule.shadow; });
-}
-
 std::string deadline_in_words(const policy::StoreSpec& store) {
   const std::string time = policy::to_text(store.deadline);
   return time == store.deadline_text ? time : time + " (" + store.deadline_text + ")";
@@ -141,10 +135,26 @@ std::string returning_in_words(const policy::StoreSpec& store) {
          ". What was admitted meanwhile is told to the store and stays used.";
 }
 
+constexpr const char* kInShadow = "always: in shadow no limit denies";
+
+// What a route says whose limits are all in shadow: neither they nor a ceiling hold anybody.
+void away_in_shadow(const Model& model, const Route& route, StateOfStore& out) {
+  const bool parts = route.when_store_fails == FailurePolicy::bounded ||
+                     route.when_store_fails == FailurePolicy::settle;
+  out.meaning = parts ? "Each worker counts by itself, and denies nobody."
+                      : "Nobody can count, and in shadow nobody is denied.";
+  if (model.store.fallback_url)
+    out.meaning = "The fallback store counts. Without it too: " + out.meaning;
+  out.answers = {answer(Verdict::allowed, parts ? Reason::within_limit : Reason::store_unavailable,
+                        kInShadow)};
+}
+
 StateOfStore answering(const Model& model, const Route& route, const ExplainOptions& options) {
   StateOfStore out{.state = StoreState::answers, .meaning = "Counts are exact."};
   out.answers = {answer(Verdict::allowed, Reason::within_limit, "every limit has room"),
                  answer(Verdict::limited, Reason::over_limit, "a limit has not")};
+  if (denies_nobody(route))
+    out.answers = {answer(Verdict::allowed, Reason::within_limit, kInShadow)};
   const bool apart = counts_apart(model, options);
   if (apart) out.meaning = "Counts are exact in each worker.";
   out.bounds = bounds_of(route, {.workers = apart ? 1 : options.workers,
@@ -171,14 +181,17 @@ StateOfStore away(const Model& model, const Route& route, const ExplainOptions& 
                                  .fallback_answered = fallback,
                                  .regions = regions_of(model),
                                  .clocks_apart = clocks_apart(model)});
+  if (denies_nobody(route)) {
+    away_in_shadow(model, route, out);
+    return out;
+  }
   const std::string under_ceiling =
       route.ceiling ? "over the ceiling of " + route.ceiling->text + " a worker" : "";
   const Answer over_ceiling = answer(Verdict::refused, Reason::over_ceiling, under_ceiling);
   switch (route.when_store_fails) {
     case FailurePolicy::closed:
       out.meaning = "Nobody can count, so nothing passes.";
-      out.answers = {answer(Verdict::refused, Reason::store_unavailable,
-                            may_be_known(route) ? "anything else" : "always")};
+      out.answers = {answer(Verdict::refused, Reason::store_unavailable, "anything else")};
       break;
     case FailurePolicy::bounded:
       out.meaning = parts_in_words(route, options.workers);
@@ -202,9 +215,7 @@ StateOfStore away(const Model& model, const Route& route, const ExplainOptions& 
       out.meaning = route.ceiling ? "Nothing is counted; only the ceiling holds."
                                   : "Nothing is counted, and nothing holds.";
       out.answers = {answer(Verdict::allowed, Reason::store_unavailable,
-                            route.ceiling         ? "the ceiling has room"
-                            : may_be_known(route) ? "anything else"
-                                                  : "always")};
+                            route.ceiling ? "the ceiling has room" : "anything else")};
       if (route.ceiling) out.answers.push_back(over_ceiling);
       break;
   }
@@ -213,10 +224,8 @@ StateOfStore away(const Model& model, const Route& route, const ExplainOptions& 
     out.answers = {answer(Verdict::allowed, Reason::no_limit, "always")};
     return out;
   }
-  if (may_be_known(route)) {
-    out.answers.insert(out.answers.begin(), answer(Verdict::limited, Reason::over_limit,
-                                                   "the store's last answer still denies it"));
-  }
+  out.answers.insert(out.answers.begin(), answer(Verdict::limited, Reason::over_limit,
+                                                 "the store's last answer still denies it"));
   if (fallback) {
     out.meaning =
         "The fallback store counts, whole limits of its own. Without it too: " + out.meaning;
@@ -239,6 +248,11 @@ StateOfStore returning(const Model& model, const Route& route, const StateOfStor
     out.answers.push_back(std::move(each));
   }
   return out;
+}
+
+// Whether a ceiling holds anybody while the store is away.
+bool under_ceiling(const Route& route) {
+  return route.ceiling && route.when_store_fails != FailurePolicy::closed && !denies_nobody(route);
 }
 
 bool overspends(const Route& route) {
@@ -272,7 +286,7 @@ std::vector<std::string> besides(const Model& model, const Route& route,
     out.push_back(std::move(recorded));
   if (std::string reserved = reservations_in_words(route); !reserved.empty())
     out.push_back(std::move(reserved) + ".");
-  if (route.ceiling && route.when_store_fails != FailurePolicy::closed)
+  if (under_ceiling(route))
     out.push_back("All keys together, without the store: at most " +
                   std::to_string(most_under_ceiling(route.ceiling->numbers,
                                                     workers_everywhere(model, options.workers),
@@ -314,8 +328,7 @@ std::optional<std::uint64_t> most_in_outage(const Model& model, const Route& rou
 ExplainedOutage outage_of(const Model& model, const Route& route, const ExplainOptions& options) {
   const Nanos length = *options.outage;
   ExplainedOutage out{.length = length, .back_within = back_within(model.store, length)};
-  const bool under_ceiling = route.ceiling && route.when_store_fails != FailurePolicy::closed;
-  if (under_ceiling)
+  if (under_ceiling(route))
     out.all_keys = most_under_ceiling(route.ceiling->numbers,
                                       workers_everywhere(model, options.workers), length);
   for (const Rule& rule : route.rules)

@@ -56,7 +56,9 @@ TEST(Explain, NamesTheStatusesOfEachFailurePolicy) {
             (std::vector<int>{429, 200, 503}));
   // But a rule that only watches has denied nobody.
   EXPECT_EQ(away("shadow: true, when_store_fails: open"), (std::vector<int>{200}));
-  EXPECT_EQ(away("shadow: true, when_store_fails: closed"), (std::vector<int>{503}));
+  EXPECT_EQ(away("shadow: true, when_store_fails: closed"), (std::vector<int>{200}));
+  EXPECT_EQ(away("shadow: true, protects: capacity, ceiling: 5 per second"),
+            (std::vector<int>{200}));
 }
 
 TEST(Explain, PrintsTheMostOfAllRegionsTogether) {
@@ -267,7 +269,20 @@ TEST(Explain, SaysHowAReservationEndsThatNobodySettles) {
 TEST(Explain, GivesShadowRulesNoBound) {
   const Explanation shadow =
       explained("{limits: [{requests: 5, per: minute, shadow: true}], protects: security}");
-  EXPECT_EQ(state(shadow, StoreState::answers).bounds[0].most, std::nullopt);
+  for (const StoreState each : {StoreState::answers, StoreState::slow, StoreState::away}) {
+    EXPECT_EQ(state(shadow, each).bounds[0].most, std::nullopt);
+    ASSERT_EQ(state(shadow, each).answers.size(), 1U);
+    EXPECT_EQ(state(shadow, each).answers[0].status, 200);
+  }
+}
+
+TEST(Explain, PrintsNoCeilingOfARouteThatDeniesNobody) {
+  const std::string route = "limits: [5 per minute], protects: capacity, ceiling: 3 per second";
+  const ExplainOptions options{.outage = 30s};
+  EXPECT_TRUE(explained("{" + route + "}", options).routes[0].outage->all_keys);
+  const Explanation shadow = explained("{" + route + ", shadow: true}", options);
+  EXPECT_FALSE(shadow.routes[0].outage->all_keys);
+  EXPECT_EQ(one_line(shadow).find("All keys together"), std::string::npos);
 }
 
 TEST(Explain, SaysThatAMemoryStoreCannotBeAway) {

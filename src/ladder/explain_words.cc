@@ -170,6 +170,12 @@ std::string reservations_in_words(const policy::Route& route) {
   return out;
 }
 
+bool denies_nobody(const policy::Route& route) {
+  return !route.rules.empty() &&
+         (route.shadow || std::all_of(route.rules.begin(), route.rules.end(),
+                                      [](const policy::Rule& rule) { return rule.shadow; }));
+}
+
 std::string match_in_words(const policy::Match& match) {
   std::string out;
   for (const std::string& method : match.methods) out += (out.empty() ? "" : ",") + method;

@@ -20,6 +20,8 @@ std::string overspend_in_words(const policy::Route& route);
 std::string recorded_in_words(const policy::Model& model, const policy::Route& route);
 // How a reservation ends that nobody settles. Empty where the route does not say.
 std::string reservations_in_words(const policy::Route& route);
+// Whether the route has limits, and all are in shadow.
+bool denies_nobody(const policy::Route& route);
 // "POST api.example/login"
 std::string match_in_words(const policy::Match& match);
 // "protects capacity", "when_store_fails"

@@ -6,6 +6,7 @@
 
 #include "base/wide.h"
 #include "ladder/bound.h"
+#include "ladder/explain_words.h"
 #include "policy/duration.h"
 #include "policy/period.h"
 #include "policy/short_form.h"
@@ -143,7 +144,8 @@ class Planner {
 
   Units without_store(const Route& route, Nanos time, const Knobs& knobs) const {
     const FailurePolicy policy = route.when_store_fails;
-    if (policy == FailurePolicy::closed && !route.shadow) return 0;
+    if (denies_nobody(route)) return std::nullopt;
+    if (policy == FailurePolicy::closed) return 0;
     Units most;
     for (const Rule& rule : route.rules) {
       if (rule.shadow || route.shadow || policy == FailurePolicy::open) continue;

@@ -129,10 +129,8 @@ LadderVerdict ShardLadder::without_marks(const LadderRequest& request, const Mom
   if (deny_by_known(request, now, std::nullopt, findings, verdict)) return verdict;
   switch (request.when_store_fails) {
     case FailurePolicy::closed:
-      return refused(now);
-    case FailurePolicy::bounded:
-    case FailurePolicy::settle:
-      return share(request, now, findings);
+      if (!request.denied_by_none()) return refused(now);
+      [[fallthrough]];
     case FailurePolicy::open:
       verdict = {.verdict = Verdict::allowed,
                  .rung = Rung::policy,
@@ -141,6 +139,9 @@ LadderVerdict ShardLadder::without_marks(const LadderRequest& request, const Mom
                  .unenforced = true};
       (void)under_ceiling(request, now.store, verdict);
       return verdict;
+    case FailurePolicy::bounded:
+    case FailurePolicy::settle:
+      return share(request, now, findings);
   }
   return refused(now);
 }
@@ -148,6 +149,7 @@ LadderVerdict ShardLadder::without_marks(const LadderRequest& request, const Mom
 bool ShardLadder::under_ceiling(const LadderRequest& request, Instant now,
                                 LadderVerdict& verdict) noexcept {
   if (request.ceiling == nullptr || request.ceiling_numbers == nullptr) return true;
+  if (request.denied_by_none()) return true;
   const limit::Step step = request.ceiling->take(*request.ceiling_numbers, now, request.cost);
   if (step.outcome == Outcome::allowed) return true;
   verdict = {.verdict = Verdict::refused,

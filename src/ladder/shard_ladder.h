@@ -35,7 +35,19 @@ struct LadderRequest {
   // The last so many counters are no limits but marks of an idempotency key: a store that has them
   // denies the request. Without the store they say nothing.
   std::size_t marks = 0;
+  // Bit i says that counters[i] is in shadow for the store's sake alone: others decide by it, so
+  // that it is no rule that denies nobody.
+  std::uint64_t decided_elsewhere = 0;
 
+  // Whether all its limits are in shadow: such a request nobody denies or refuses, nor holds to the
+  // ceiling, with the store and without it.
+  bool denied_by_none() const noexcept {
+    const std::size_t limits = counters.size() - marks;
+    for (std::size_t i = 0; i < limits; ++i) {
+      if (!counters[i].shadow || (decided_elsewhere >> i & 1) != 0) return false;
+    }
+    return limits > 0;
+  }
   // The same without the marks.
   LadderRequest limits() const noexcept {
     LadderRequest same = *this;

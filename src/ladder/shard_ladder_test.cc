@@ -293,6 +293,38 @@ TEST_F(ShardLadderTest, ANewcomerForWhomThereIsNoRoomIsRefused) {
   }
 }
 
+// Whatever the policy says: of what nobody could count, nobody knows that it is denied.
+TEST_F(ShardLadderTest, ARequestWhoseLimitsAreAllInShadowIsAllowedWithoutTheStore) {
+  open_breaker();
+  const Numbers none = numbers(0);
+  std::array<Counter, 2> counters{counter(), counter()};
+  counters[1].digest = {2, 2};
+  for (Counter& each : counters) each.shadow = true;
+  const auto ask_in_shadow = [&](FailurePolicy policy) {
+    return ladder_.without(request(counters, policy, &none), now(), findings_);
+  };
+  for (const FailurePolicy policy : {FailurePolicy::closed, FailurePolicy::open}) {
+    const LadderVerdict verdict = ask_in_shadow(policy);
+    EXPECT_EQ(verdict.verdict, Verdict::allowed);
+    EXPECT_EQ(verdict.rung, Rung::policy);
+    EXPECT_EQ(verdict.reason, Reason::store_unavailable);
+    EXPECT_TRUE(verdict.unenforced) << "counted";
+  }
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(ask_in_shadow(FailurePolicy::bounded).verdict, Verdict::allowed) << i;
+    EXPECT_EQ(ask_in_shadow(FailurePolicy::settle).verdict, Verdict::allowed) << i;
+  }
+  // One that is in force decides, whatever stands beside it.
+  counters[1].shadow = false;
+  EXPECT_EQ(ask_in_shadow(FailurePolicy::closed).verdict, Verdict::refused);
+  EXPECT_EQ(ask_in_shadow(FailurePolicy::open).reason, Reason::over_ceiling);
+  // And so does one whose counter is in shadow because others decide by it.
+  counters[1].shadow = true;
+  LadderRequest quota = request(counters, FailurePolicy::closed);
+  quota.decided_elsewhere = 2;
+  EXPECT_EQ(ladder_.without(quota, now(), findings_).verdict, Verdict::refused);
+}
+
 // A metered rule of ten, or one beside another, on one of two workers, without the store.
 class SettlingLadder : public ShardLadderTest {
  protected:
