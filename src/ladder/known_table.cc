@@ -119,6 +119,11 @@ struct KnownTable::Entry {
     if (room > mine) drain(now, room - mine);
   }
 
+  // How long until the store has so many units, and until the part has room; absent: never.
+  std::optional<Nanos> wait_for_whole(const Numbers& current, std::uint64_t units,
+                                      Instant now) const;
+  std::optional<Nanos> wait_for_part(const Numbers& part, std::uint64_t cost, Instant now) const;
+
   // Counts what was just admitted. gcra: as a bucket of the whole's own rate would stand, since
   // that is how fast the store will let it run off.
   void owe(const Numbers& whole, std::atomic<std::uint64_t>& next_outage, Instant now,
@@ -325,6 +330,78 @@ std::optional<Step> KnownTable::denial(const Counter& counter, Instant store_now
   const Step step = limit::take(*counter.numbers, state, store_now, counter.cost);
   if (step.outcome == Outcome::allowed) return std::nullopt;
   return step;
+}
+
+namespace {
+
+// The least of a whole of which this place's part holds the cost; absent: not even all of it.
+std::optional<std::uint64_t> least_whole(const Numbers& whole, limit::Place place,
+                                         std::uint64_t cost) {
+  const auto holds = [&](std::uint64_t units) {
+    return limit::part_of(whole, static_cast<std::uint32_t>(units), place) >= cost;
+  };
+  std::uint64_t most = whole.algorithm == Algorithm::gcra ? whole.burst : whole.limit;
+  if (!holds(most)) return std::nullopt;
+  std::uint64_t least = 0;
+  while (least < most) {
+    const std::uint64_t middle = least + (most - least) / 2;
+    if (holds(middle)) {
+      most = middle;
+    } else {
+      least = middle + 1;
+    }
+  }
+  return most;
+}
+
+// Absent: never.
+std::optional<Nanos> wait_of(const Step& step) {
+  if (step.outcome == Outcome::never_fits) return std::nullopt;
+  return Nanos(step.outcome == Outcome::allowed ? 0 : step.retry_after_ns);
+}
+
+}  // namespace
+
+std::optional<Nanos> KnownTable::part_wait(const Share& share, Instant store_now) const {
+  const Counter& counter = *share.counter;
+  const std::uint64_t cost = std::max<std::uint64_t>(counter.cost, 1);
+  const auto whole = least_whole(*counter.numbers, share.place, cost);
+  if (!share.part || !whole) return std::nullopt;
+  Slot& slot = slot_of(counter.digest);
+  std::lock_guard lock(slot.mutex);
+  const Entry* entry = find(slot, counter.digest);
+  if (entry == nullptr) return Nanos{0};
+  const std::optional<Nanos> of_whole = entry->wait_for_whole(*counter.numbers, *whole, store_now);
+  const std::optional<Nanos> of_part = entry->wait_for_part(*share.part, cost, store_now);
+  if (!of_whole || !of_part) return std::nullopt;
+  return std::max(*of_whole, *of_part);
+}
+
+std::optional<Nanos> KnownTable::Entry::wait_for_whole(const Numbers& current, std::uint64_t units,
+                                                       Instant now) const {
+  const std::optional<std::uint32_t> left = remaining(current, now);
+  if (!left || *left >= units) return Nanos{0};
+  // Which of its charges go when the store alone knows.
+  if (is_log(current)) return known_at + Nanos(current.period_ns) - now;
+  const State state = known_numbers.stamp == current.stamp
+                          ? known_state
+                          : limit::convert(known_numbers, current, known_state, now);
+  return wait_of(limit::take(current, state, now, units));
+}
+
+std::optional<Nanos> KnownTable::Entry::wait_for_part(const Numbers& part, std::uint64_t cost,
+                                                      Instant now) const {
+  const bool counted = spent && same_family(part_numbers, part);
+  if (is_log(part)) {
+    if (counted && log) return wait_of(limit::log_peek(part, *log, now, cost));
+    return wait_of(limit::log_peek(part, LogState{}, now, cost));
+  }
+  State state;
+  if (counted) {
+    state =
+        part_numbers.stamp == part.stamp ? local : limit::convert(part_numbers, part, local, now);
+  }
+  return wait_of(limit::take(part, state, now, cost));
 }
 
 // Locks the slots that some counters stand in, in one order, each once.

@@ -91,6 +91,11 @@ class KnownTable {
   std::optional<limit::Step> denial(const store::Counter& counter, Instant store_now, MonoTime now,
                                     std::optional<Nanos> max_age) const;
 
+  // When this worker's part will have room for the cost of a counter, if nobody else asks for it
+  // meanwhile: what it has not spent of the part, and its part of what the store will have. Absent:
+  // it never will.
+  std::optional<Nanos> part_wait(const Share& share, Instant store_now) const;
+
   // Spends from this worker's parts: all counters or none. findings[i] says what each part would
   // have said. A counter for which there is no room is crowded, but for what charges nothing: a
   // probe is answered as of a fresh one, and one in shadow is not charged and denies nobody.

@@ -105,6 +105,32 @@ bool ShardLadder::deny_by_known(const LadderRequest& request, const Moment& now,
   return true;
 }
 
+// Who waits until the whole limit has room again is decided by this worker's part then, where the
+// policy is to serve parts. Metered rules may be served beyond theirs.
+void ShardLadder::wait_for_part(const LadderRequest& request, const Moment& now,
+                                std::span<Finding> findings,
+                                LadderVerdict& verdict) const noexcept {
+  const bool parts = request.when_store_fails == FailurePolicy::bounded ||
+                     request.when_store_fails == FailurePolicy::settle;
+  if (!parts || !verdict.retry_after) return;
+  const auto division = division_.read();
+  Shares mine;
+  shares_of(request, *division, 0, mine);
+  for (std::size_t i = 0; i < request.counters.size(); ++i) {
+    const Counter& counter = request.counters[i];
+    if (counter.shadow || counter.op != store::Op::take) continue;
+    if (request.overspend != nullptr && (request.metered >> i & 1) != 0) continue;
+    const std::optional<Nanos> wait = known_.part_wait(mine.view()[i], now.store);
+    if (!wait || wait->count() == 0) continue;
+    limit::Step& step = findings[i].step;
+    if (step.outcome == Outcome::limited && step.retry_after_ns >= wait->count()) continue;
+    step.outcome = Outcome::limited;
+    step.retry_after_ns = wait->count();
+    findings[i].retry_known = true;
+  }
+  verdict.retry_after = longest_wait(request.counters, findings);
+}
+
 LadderVerdict ShardLadder::refused(const Moment& now) const noexcept {
   return {.verdict = Verdict::refused,
           .rung = Rung::policy,
@@ -126,7 +152,10 @@ LadderVerdict ShardLadder::without(const LadderRequest& request, const Moment& n
 LadderVerdict ShardLadder::without_marks(const LadderRequest& request, const Moment& now,
                                          std::span<Finding> findings) noexcept {
   LadderVerdict verdict;
-  if (deny_by_known(request, now, std::nullopt, findings, verdict)) return verdict;
+  if (deny_by_known(request, now, std::nullopt, findings, verdict)) {
+    wait_for_part(request, now, findings, verdict);
+    return verdict;
+  }
   switch (request.when_store_fails) {
     case FailurePolicy::closed:
       if (!request.denied_by_none()) return refused(now);

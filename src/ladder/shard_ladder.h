@@ -149,6 +149,8 @@ class ShardLadder {
  private:
   bool deny_by_known(const LadderRequest& request, const Moment& now, std::optional<Nanos> max_age,
                      std::span<store::Finding> findings, LadderVerdict& verdict) const noexcept;
+  void wait_for_part(const LadderRequest& request, const Moment& now,
+                     std::span<store::Finding> findings, LadderVerdict& verdict) const noexcept;
   LadderVerdict without_marks(const LadderRequest& request, const Moment& now,
                               std::span<store::Finding> findings) noexcept;
   LadderVerdict share(const LadderRequest& request, const Moment& now,

@@ -293,6 +293,67 @@ TEST_F(ShardLadderTest, ANewcomerForWhomThereIsNoRoomIsRefused) {
   }
 }
 
+// Until the whole has room is not long enough where this worker's part then decides.
+TEST_F(ShardLadderTest, WhoWaitsAsLongAsAKnownDenialSaysIsAdmittedByThePart) {
+  for (const Algorithm algorithm :
+       {Algorithm::gcra, Algorithm::fixed_window, Algorithm::sliding_window}) {
+    for (std::uint32_t workers = 1; workers <= 5; ++workers) {
+      for (std::uint32_t index = 0; index < workers; ++index) {
+        for (std::uint64_t key = 1; key <= 4; ++key) {
+          ShardLadder ladder({.breaker = {.jitter_percent = 0}, .random_seed = 7});
+          ladder.divide(Division::fixed(workers, index));
+          const Numbers five = numbers(5, algorithm);
+          const Counter asked{.numbers = &five, .identity = 1, .digest = {key, key}};
+          const std::array counters{asked};
+          after_ = Nanos{0};
+          // A part of it was spent in an outage, or none; then the store said that all is used.
+          for (std::uint64_t spent = 0; spent < key % 3; ++spent)
+            (void)ladder.without(request(counters, FailurePolicy::bounded), now(), findings_);
+          after_ = seconds(2);
+          const limit::State full = limit::take(five, {}, now().store, 5).next;
+          ladder.known().learn(asked, full, 0, now().store, now().mono);
+          after_ = seconds(5);
+          const LadderVerdict denied =
+              ladder.without(request(counters, FailurePolicy::bounded), now(), findings_);
+          ASSERT_EQ(denied.rung, Rung::known);
+          ASSERT_TRUE(denied.retry_after);
+          EXPECT_EQ(findings_[0].step.retry_after_ns, denied.retry_after->count());
+          after_ += *denied.retry_after;
+          const LadderVerdict then =
+              ladder.without(request(counters, FailurePolicy::bounded), now(), findings_);
+          EXPECT_EQ(then.verdict, Verdict::allowed)
+              << workers << " workers, place of " << index << ", key " << key;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(ShardLadderTest, AKnownDenialOfOneRuleWaitsForThePartsOfAll) {
+  ladder_.divide(Division::fixed(1, 0));
+  open_breaker();
+  const Numbers hourly =
+      Numbers::make(
+          {.algorithm = Algorithm::fixed_window, .limit = 1, .period = {.length = minutes(60)}})
+          .value();
+  const std::array counters{counter(),
+                            Counter{.numbers = &hourly, .identity = 2, .digest = {2, 2}}};
+  ASSERT_EQ(ladder_.without(request(counters, FailurePolicy::bounded), now(), findings_).verdict,
+            Verdict::allowed);
+  know(10);
+  const LadderVerdict bounded =
+      ladder_.without(request(counters, FailurePolicy::bounded), now(), findings_);
+  EXPECT_EQ(bounded.rung, Rung::known);
+  EXPECT_GT(*bounded.retry_after, Nanos(minutes(1)));
+  after_ = *bounded.retry_after;
+  EXPECT_EQ(ladder_.without(request(counters, FailurePolicy::bounded), now(), findings_).verdict,
+            Verdict::allowed);
+  // Where no part decides afterwards, the limit's own time is what there is to say.
+  after_ = Nanos{0};
+  EXPECT_LE(*ladder_.without(request(counters, FailurePolicy::open), now(), findings_).retry_after,
+            Nanos(minutes(1)));
+}
+
 // Whatever the policy says: of what nobody could count, nobody knows that it is denied.
 TEST_F(ShardLadderTest, ARequestWhoseLimitsAreAllInShadowIsAllowedWithoutTheStore) {
   open_breaker();
