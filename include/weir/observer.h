@@ -25,6 +25,8 @@ struct StoreEvent {
     journal_works,  // it can again
     ledger_fails,   // usage is recorded, but cannot be settled
     ledger_works,   // it can again
+    fallback_away,  // the second store is: there is none to take the first one's place
+    fallback_back,  // it can be asked again
   };
   Kind kind = Kind::away;
   std::string_view
@@ -32,8 +34,11 @@ struct StoreEvent {
   Nanos next_probe{0};                // away: until the next probe
   std::uint64_t owed_units = 0;       // back: admitted meanwhile and still to be told
   Nanos away_for{0};                  // back: since it went away
-  std::uint64_t decided_without = 0;  // back: requests that were decided without it meanwhile
+  std::uint64_t decided_without = 0;  // back: requests decided by no store meanwhile
   std::uint32_t workers = 0;          // part: how many share the limits
+  std::uint64_t by_fallback = 0;      // back: requests that the fallback store decided meanwhile
+  Nanos moved{0};                     // clock_set: how far ahead it was set; negative: back
+  Nanos skew{0};                      // clock_set: how far it is ahead of this host's now
 };
 
 std::string_view to_string(StoreEvent::Kind kind);

@@ -169,6 +169,10 @@ std::string_view to_string(StoreEvent::Kind kind) {
       return "ledger_fails";
     case StoreEvent::Kind::ledger_works:
       return "ledger_works";
+    case StoreEvent::Kind::fallback_away:
+      return "fallback_away";
+    case StoreEvent::Kind::fallback_back:
+      return "fallback_back";
   }
   return "unknown";
 }

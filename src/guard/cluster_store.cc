@@ -279,7 +279,10 @@ class ClusterStore final : public SharedStore, private StoreLine {
     ShardDriver& driver = fallback_->driver();
     std::unique_ptr<SharedAsk> second = std::make_unique<FallbackAsk>(
         ask, [](SharedAsk& of) { of.asked_of->decide_without(of); },
-        [this](bool decided) { fallback_counters_.count(decided); });
+        [this](SharedAsk& of, bool decided) {
+          fallback_counters_.count(decided);
+          if (decided) of.asked_of->decided_by_fallback();
+        });
     // It owns itself, unless whoever asks for it sends it along.
     if (!driver.begin(*second)) {
       (void)second.release();

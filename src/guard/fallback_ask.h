@@ -26,8 +26,8 @@ class FallbackAsk final : public SharedAsk {
  public:
   // Where the second store did not decide; called once, in place of `of`'s decided().
   using Neither = std::function<void(SharedAsk& of)>;
-  // Told before `of` is: whether the second store decided.
-  using Counted = std::function<void(bool decided)>;
+  // Told before `of` is: whether the second store decided it.
+  using Counted = std::function<void(SharedAsk& of, bool decided)>;
 
   // Requires:    `of` lives until it is decided; `neither` decides it.
   FallbackAsk(SharedAsk& of, Neither neither, Counted counted)
@@ -44,7 +44,7 @@ class FallbackAsk final : public SharedAsk {
   void decided(const ladder::LadderVerdict& verdict, Instant store_now) noexcept override {
     const std::unique_ptr<FallbackAsk> self(this);
     const bool decided = verdict.verdict != Verdict::refused;
-    counted_(decided);
+    counted_(of_, decided);
     if (!decided) {
       neither_(of_);
       return;

@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "guard/impl.h"
 #include "testing/patience.h"
@@ -23,11 +26,42 @@ using testing::RedisServer;
 
 class Fallback : public ::testing::Test {
  protected:
-  Guard open(const std::string& more = "") {
-    return Guard::open(Policy::parse("store: {url: '" + first_.url() + "', fallback: '" +
-                                     second_.url() +
-                                     "', deadline: 500ms, workers: {of: 2, index: 0}" + more +
-                                     R"(}
+  class Heard final : public Observer {
+   public:
+    void on_store_event(const StoreEvent& event) override {
+      std::lock_guard lock(mutex_);
+      events_.push_back(event);
+      events_.back().why = {};
+    }
+    std::ptrdiff_t count(StoreEvent::Kind kind) const {
+      std::lock_guard lock(mutex_);
+      return std::count_if(events_.begin(), events_.end(),
+                           [&](const StoreEvent& each) { return each.kind == kind; });
+    }
+    // The last of its kind, of which there is one.
+    StoreEvent last(StoreEvent::Kind kind) const {
+      std::lock_guard lock(mutex_);
+      return *std::find_if(events_.rbegin(), events_.rend(),
+                           [&](const StoreEvent& each) { return each.kind == kind; });
+    }
+    bool until(StoreEvent::Kind kind, std::ptrdiff_t times) const {
+      const auto give_up = std::chrono::steady_clock::now() + kPatience;
+      while (count(kind) < times && std::chrono::steady_clock::now() < give_up) {
+        std::this_thread::sleep_for(milliseconds(5));
+      }
+      return count(kind) == times;
+    }
+
+   private:
+    mutable std::mutex mutex_;
+    std::vector<StoreEvent> events_;
+  };
+
+  Guard open(const std::string& more = "", Observer* observer = nullptr) {
+    return Guard::open(
+               Policy::parse("store: {url: '" + first_.url() + "', fallback: '" + second_.url() +
+                             "', deadline: 500ms, workers: {of: 2, index: 0}" + more +
+                             R"(}
 inputs: [user]
 routes:
   login:
@@ -37,7 +71,8 @@ routes:
     limits: [{requests: 10, per: hour, by: [user], algorithm: fixed_window}]
     protects: capacity
 )")
-                           .value())
+                   .value(),
+               {.observer = observer})
         .value();
   }
   // Asks, taking nothing, until `rung` decides.
@@ -117,6 +152,42 @@ TEST_F(Fallback, WhatItAdmittedIsNotOwedAndTheFirstStoreComesBack) {
   } while (back.rung != Rung::store && std::chrono::steady_clock::now() < give_up);
   ASSERT_EQ(back.rules().size(), 1U);
   EXPECT_EQ(back.rules()[0].remaining, 6U);
+}
+
+// One that is dead, or has another password, is no surprise to the outage that needs it.
+TEST_F(Fallback, ThatCannotBeAskedIsSaidOnceThoughNobodyNeedsItAndThatItCanAgain) {
+  using Kind = StoreEvent::Kind;
+  Heard heard;
+  second_.kill();
+  Guard guard = open("", &heard);
+  ASSERT_TRUE(until_rung(guard, Rung::store));
+  EXPECT_TRUE(heard.until(Kind::fallback_away, 1)) << "the first store is well";
+  second_.start();
+  EXPECT_TRUE(heard.until(Kind::fallback_back, 1));
+  second_.execute({"ACL", "SETUSER", "default", "resetpass", ">another"});
+  second_.execute({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no"});
+  EXPECT_TRUE(heard.until(Kind::fallback_away, 2));
+  EXPECT_EQ(heard.count(Kind::fallback_back), 1);
+  EXPECT_EQ(heard.count(Kind::away), 0) << "no word of the first store's";
+  EXPECT_EQ(heard.count(Kind::back), 0);
+}
+
+TEST_F(Fallback, WhatItDecidedIsToldWhenTheFirstStoreIsBack) {
+  using Kind = StoreEvent::Kind;
+  Heard heard;
+  Guard guard = open("", &heard);
+  ASSERT_TRUE(until_rung(guard, Rung::store));
+  first_.kill();
+  ASSERT_TRUE(until_rung(guard, Rung::fallback));
+  ASSERT_TRUE(heard.until(Kind::away, 1));
+  std::uint64_t asked = 0;
+  for (int i = 0; i < 36; ++i) {
+    asked += guard.check("search", {{"user", "e"}}).rung == Rung::fallback ? 1 : 0;
+  }
+  ASSERT_GT(asked, 0U);
+  first_.start();
+  ASSERT_TRUE(heard.until(Kind::back, 1));
+  EXPECT_GE(heard.last(Kind::back).by_fallback, asked);
 }
 
 TEST_F(Fallback, IsRefusedWhereItIsNoServer) {

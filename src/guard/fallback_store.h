@@ -35,17 +35,24 @@ class FallbackCounters {
   std::atomic<std::uint64_t> undecided_{0};
 };
 
-// What the fallback store is short of, among the events of the first: as a fault of the whole.
+// What the fallback store is short of, among the events of the first, as the whole is short of it:
+// whoever counts on it hears that it is gone before they need it.
 class FallbackObserver final : public Observer {
  public:
   explicit FallbackObserver(Observer* of) : of_(of) {}
 
   void on_store_event(const StoreEvent& event) override {
+    using Kind = StoreEvent::Kind;
     if (of_ == nullptr) return;
-    if (event.kind != StoreEvent::Kind::away && event.kind != StoreEvent::Kind::fault) return;
-    const std::string why =
-        "fallback store: " + std::string(event.why.empty() ? "does not answer" : event.why);
-    of_->on_store_event({.kind = StoreEvent::Kind::fault, .why = why});
+    if (event.kind == Kind::back) {
+      of_->on_store_event({.kind = Kind::fallback_back, .away_for = event.away_for});
+    } else if (event.kind == Kind::away) {
+      of_->on_store_event(
+          {.kind = Kind::fallback_away, .why = event.why.empty() ? "does not answer" : event.why});
+    } else if (event.kind == Kind::fault) {
+      const std::string why = "fallback store: " + std::string(event.why);
+      of_->on_store_event({.kind = Kind::fault, .why = why});
+    }
   }
 
  private:

@@ -38,6 +38,8 @@ class ShardCounters {
   void count_repaired() noexcept { add(repaired_, 1); }
   // An ask that was decided without the store.
   void count_without() noexcept { add(without_, 1); }
+  // An ask that another store decided in its place.
+  void count_by_fallback() noexcept { add(by_fallback_, 1); }
   // An ask for which there was no room on the way to the store's thread.
   void count_no_room() noexcept { add(no_room_, 1); }
   // Callers whose ask went to the store with another's.
@@ -47,6 +49,7 @@ class ShardCounters {
   std::uint64_t coalesced() const noexcept { return coalesced_.load(); }
   std::uint64_t over_bound() const noexcept { return over_bound_.load(); }
   std::uint64_t without() const noexcept { return without_.load(); }
+  std::uint64_t by_fallback() const noexcept { return by_fallback_.load(); }
   std::uint64_t not_given_back() const noexcept { return not_given_back_.load(); }
 
  private:
@@ -66,6 +69,7 @@ class ShardCounters {
   Counter over_bound_{0};
   Counter repaired_{0};
   Counter without_{0};
+  Counter by_fallback_{0};
   Counter no_room_{0};
   Counter coalesced_{0};
   Counter given_back_{0};

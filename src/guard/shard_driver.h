@@ -140,8 +140,10 @@ class ShardDriver final : private store::redis::ClientEvents,
   bool begin(SharedAsk& ask) noexcept;
   // The ask is decided without the store.
   void decide_without(SharedAsk& ask) noexcept;
-  // The same, because as many wait for the store's thread as may. It says nothing about the store,
-  // and so its breaker hears nothing of it.
+  // Another store decided an ask in place of this one.
+  void decided_by_fallback() noexcept { counters_.count_by_fallback(); }
+  // The same as decide_without(), because as many wait for the store's thread as may. It says
+  // nothing about the store, and so its breaker hears nothing of it.
   void no_room(SharedAsk& ask) noexcept;
   ladder::LadderVerdict without(const ladder::LadderRequest& request,
                                 std::span<store::Finding> findings) noexcept;
@@ -240,7 +242,7 @@ class ShardDriver final : private store::redis::ClientEvents,
   void on_connected() override { seat_.store_there(); }
   void on_disconnected(const store::redis::ErrorRow& why, std::string_view text) override;
   void on_elsewhere() override;
-  void on_clock_set() override { tell({.kind = StoreEvent::Kind::clock_set}); }
+  void on_clock_set() override;
 
   void note_origin(const store::redis::StoreReport& report);
   void changed(breaker::ProbeBreaker::Change change, const store::redis::ErrorRow* why);
@@ -248,6 +250,14 @@ class ShardDriver final : private store::redis::ClientEvents,
   void away_if_quiet();
   void back_if_quiet();
   void say_back();
+  // What was decided without this store, up to now.
+  struct Elsewhere {
+    std::uint64_t without = 0;
+    std::uint64_t by_fallback = 0;
+  };
+  Elsewhere elsewhere_so_far() const noexcept {
+    return {counters_.without(), counters_.by_fallback()};
+  }
   void probe();
   void look_at_epoch();
   void arm();
@@ -283,12 +293,12 @@ class ShardDriver final : private store::redis::ClientEvents,
     bool now = false;
     bool said = false;  // before the breaker opened
     MonoTime since{};
-    std::uint64_t without = 0;  // decisions made without the store before
+    Elsewhere before{};
   };
   Away away_;
   struct Unconnected {
     MonoTime since{};
-    std::uint64_t without = 0;
+    Elsewhere before{};
   };
   std::optional<Unconnected> unconnected_;  // since the last connection that was fit, or the start
   bool said_skew_ = false;

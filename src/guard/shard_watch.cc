@@ -113,7 +113,7 @@ void ShardDriver::on_disconnected(const redis::ErrorRow& why, std::string_view t
     connection_.trouble = redis::told(why, text);
     connection_.last_error = connection_.trouble;
   }
-  if (!unconnected_) unconnected_ = {clock_.mono(), counters_.without()};
+  if (!unconnected_) unconnected_ = {clock_.mono(), elsewhere_so_far()};
   away_if_quiet();
   seat_.store_away();
   host_.connection_changed();
@@ -159,8 +159,7 @@ void ShardDriver::changed(ProbeBreaker::Change change, const redis::ErrorRow* wh
 // From the first opening on, however often it opens again before every key is back.
 void ShardDriver::say_opened(const redis::ErrorRow* why) {
   const MonoTime now = clock_.mono();
-  if (!away_.now)
-    away_ = {.now = true, .said = false, .since = now, .without = counters_.without()};
+  if (!away_.now) away_ = {.now = true, .said = false, .since = now, .before = elsewhere_so_far()};
   if (std::exchange(away_.said, false)) return;
   tell({.kind = StoreEvent::Kind::away,
         .why = why_away(why, connection().trouble),
@@ -170,8 +169,7 @@ void ShardDriver::say_opened(const redis::ErrorRow* why) {
 // A server whose callers are few would say nothing of an outage that its breaker never hears of.
 void ShardDriver::away_if_quiet() {
   if (away_.now || stopping_ || clock_.mono() - unconnected_->since < kAwayAfter) return;
-  away_ = {
-      .now = true, .said = true, .since = unconnected_->since, .without = unconnected_->without};
+  away_ = {.now = true, .said = true, .since = unconnected_->since, .before = unconnected_->before};
   tell({.kind = StoreEvent::Kind::away, .why = connection().trouble});
 }
 
@@ -184,7 +182,8 @@ void ShardDriver::say_back() {
   tell({.kind = StoreEvent::Kind::back,
         .owed_units = ladder_.known().owed_units(moment().store),
         .away_for = clock_.mono() - away_.since,
-        .decided_without = counters_.without() - away_.without});
+        .decided_without = counters_.without() - away_.before.without,
+        .by_fallback = counters_.by_fallback() - away_.before.by_fallback});
   away_ = {};
 }
 
@@ -192,7 +191,7 @@ void ShardDriver::started_without() {
   away_ = {.now = true,
            .said = false,
            .since = unconnected_ ? unconnected_->since : clock_.mono(),
-           .without = unconnected_ ? unconnected_->without : 0};
+           .before = unconnected_ ? unconnected_->before : Elsewhere{}};
   seat_.started_without();
   if (connection().up) back_if_quiet();
 }
@@ -240,6 +239,17 @@ void ShardDriver::note_store_time(MonoTime now) {
   store_offset_ns_.store((middle.time_since_epoch() - now.time_since_epoch()).count(),
                          std::memory_order_relaxed);
   if (options_.client_clock) look_at_skew();
+}
+
+// The reply that did not fit has made the new time known already.
+void ShardDriver::on_clock_set() {
+  const MonoTime now = clock_.mono();
+  const bool known = store_offset_ns_.load(std::memory_order_relaxed) != kUnknownOffset;
+  const Instant before = store_time_at(now);
+  note_store_time(now);
+  tell({.kind = StoreEvent::Kind::clock_set,
+        .moved = known ? store_time_at(now) - before : Nanos(0),
+        .skew = store_time_at(now) - clock_.now()});
 }
 
 // Said once until they agree again.

@@ -233,7 +233,10 @@ class ThreadedStore final : public SharedStore, private StoreLine {
     ShardDriver& driver = fallback_->driver();
     auto* const second = new FallbackAsk(
         ask, [this](SharedAsk& of) { driver_.decide_without(of); },
-        [this](bool decided) { fallback_counters_.count(decided); });
+        [this](SharedAsk&, bool decided) {
+          fallback_counters_.count(decided);
+          if (decided) driver_.decided_by_fallback();
+        });
     if (driver.begin(*second) && !queue(*second, driver)) driver.no_room(*second);
     return true;
   }

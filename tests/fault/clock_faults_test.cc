@@ -43,6 +43,33 @@ TEST(GuardOnAStoreWhoseClockIsSet, GoesOnWithItAndLocksNobodyOut) {
   EXPECT_EQ(heard.count(StoreEvent::Kind::away), 0) << heard.all();
 }
 
+// Who reads the log can tell what happened to the clock, and how far it is off now.
+TEST(GuardOnAStoreWhoseClockIsSet, SaysHowFarItWasSetAndHowFarItIsFromTheMachines) {
+  FakeRedis fake;
+  Heard heard;
+  Guard guard =
+      Guard::open(policy_on(fake.port(), {.deadline = "2s"}), {.observer = &heard}).value();
+  Tally tally;
+  const auto set_to = [&](Nanos ahead) {
+    const std::size_t known = heard.clock_sets().size();
+    fake.set_clock_ahead(ahead);
+    const bool said = eventually([&] {
+      (void)check(guard, "count", "u", tally);
+      return heard.clock_sets().size() > known;
+    });
+    EXPECT_TRUE(said) << heard.all();
+    return said ? heard.clock_sets().back() : Heard::ClockSet{};
+  };
+  // What an answer's way takes is not known: half of the deadline, twice.
+  const auto about = [](Nanos is, Nanos wanted) { return std::chrono::abs(is - wanted) < 3s; };
+  const Heard::ClockSet forth = set_to(1h);
+  EXPECT_TRUE(about(forth.moved, 1h)) << forth.moved.count();
+  EXPECT_TRUE(about(forth.skew, 1h)) << forth.skew.count();
+  const Heard::ClockSet back = set_to(-10min);
+  EXPECT_TRUE(about(back.moved, -70min)) << back.moved.count();
+  EXPECT_TRUE(about(back.skew, -10min)) << back.skew.count();
+}
+
 // The new primary's clock is a second ahead: every ask is late there until that is known, and then
 // none is. Nothing of it is an outage.
 TEST(GuardOnAStoreThatFailsOver, ToAClockASecondAheadIsNotInAnOutage) {

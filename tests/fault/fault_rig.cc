@@ -45,6 +45,12 @@ routes:
 void Heard::on_store_event(const StoreEvent& event) {
   std::lock_guard lock(mutex_);
   lines_.push_back({event.kind, std::string(event.why)});
+  if (event.kind == StoreEvent::Kind::clock_set) clock_sets_.push_back({event.moved, event.skew});
+}
+
+std::vector<Heard::ClockSet> Heard::clock_sets() const {
+  std::lock_guard lock(mutex_);
+  return clock_sets_;
 }
 
 int Heard::count(StoreEvent::Kind kind) const {

@@ -48,6 +48,12 @@ class Heard final : public Observer {
  public:
   void on_store_event(const StoreEvent& event) override;
   int count(StoreEvent::Kind kind) const;
+  // By how much its clock was set, each time, and how far it was ahead of the machine's then.
+  struct ClockSet {
+    Nanos moved{0};
+    Nanos skew{0};
+  };
+  std::vector<ClockSet> clock_sets() const;
   bool said(StoreEvent::Kind kind, std::string_view words) const;
   std::string all() const;
 
@@ -58,6 +64,7 @@ class Heard final : public Observer {
   };
   mutable std::mutex mutex_;
   std::vector<Line> lines_;
+  std::vector<ClockSet> clock_sets_;
 };
 
 // What came of a number of checks.

@@ -24,7 +24,13 @@ class StoreLog final : public Observer {
         log_.transition(render::LogLevel::warn, name, event.why);
         return;
       case Kind::clock_set:
-        log_.write(render::LogLevel::warn, name);
+        log_.write(render::LogLevel::warn, name, {{"moved", event.moved}, {"skew", event.skew}});
+        return;
+      case Kind::fallback_away:
+        log_.write(render::LogLevel::error, name, {{"why", event.why}});
+        return;
+      case Kind::fallback_back:
+        log_.write(render::LogLevel::info, name, {{"away_for", event.away_for}});
         return;
       case Kind::no_part:
       case Kind::journal_fails:
@@ -46,6 +52,7 @@ class StoreLog final : public Observer {
         log_.write(render::LogLevel::info, name,
                    {{"away_for", event.away_for},
                     {"decided_without", event.decided_without},
+                    {"by_fallback", event.by_fallback},
                     {"owed_units", event.owed_units}});
         return;
     }
