@@ -462,7 +462,7 @@ Result<std::unique_ptr<SharedStore>> open_cluster(const policy::Model& model, Cl
   std::optional<StateFolder> folder;
   if (role == FleetRole::worker && !spec.workers.state.empty()) {
     auto opened =
-        StateFolder::open(spec.workers.state, policy::redacted(spec.url) + " " + spec.prefix);
+        StateFolder::open(spec.workers.state, StateFolder::name_of(spec.url, spec.prefix));
     if (!opened) return opened.error();
     folder = *std::move(opened);
   }

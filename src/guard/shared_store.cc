@@ -349,7 +349,7 @@ Result<std::unique_ptr<SharedStore>> SharedStore::open(const policy::Model& mode
   }
   if (role == FleetRole::worker && !spec.workers.state.empty()) {
     auto folder =
-        StateFolder::open(spec.workers.state, policy::redacted(spec.url) + " " + spec.prefix);
+        StateFolder::open(spec.workers.state, StateFolder::name_of(spec.url, spec.prefix));
     if (!folder) return folder.error();
     store->keep_state(std::move(*folder), observer);
   }

@@ -13,6 +13,7 @@
 
 #include "base/hex.h"
 #include "base/key_digest.h"
+#include "policy/store_url.h"
 
 namespace weir::guard {
 namespace {
@@ -79,6 +80,10 @@ Result<StateFolder> StateFolder::open(const std::string& folder, const std::stri
       KeyHasher::Secret{'w', 'e', 'i', 'r', ' ', 's', 't', 'a', 't', 'e'});
   const std::string path = folder + "/membership-" + hex(hasher(store).lo);
   return StateFolder(folder, path, lock(path + ".lock"));
+}
+
+std::string StateFolder::name_of(const std::string& url, const std::string& prefix) {
+  return policy::store_identity(url) + " " + prefix;
 }
 
 StateFolder StateFolder::part(const std::string& name) const {

@@ -23,6 +23,11 @@ class StateFolder {
   // Errors:      invalid_argument where the folder cannot be made or written to.
   static Result<StateFolder> open(const std::string& folder, const std::string& store);
 
+  // What names a store for open(): where it is and what its keys begin with, whoever asks there.
+  //
+  // Requires:    policy::parse_store_url() takes the URL.
+  static std::string name_of(const std::string& url, const std::string& prefix);
+
   // Another file of the same store, and under the same lock: a part of it that has a fleet of its
   // own. Touches no disk.
   StateFolder part(const std::string& name) const;

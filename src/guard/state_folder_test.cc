@@ -90,6 +90,21 @@ TEST_F(StateFolderStories, KeepsTheViewsOfTwoStoresApart) {
   EXPECT_FALSE(b->read());
 }
 
+// A file that a release or a new password renames is a part that a restart in an outage lacks.
+TEST_F(StateFolderStories, TheFileIsNamedByItsStoreAndByNothingOfWhoAsks) {
+  const auto file = [&](const std::string& url, const std::string& prefix = "weir") {
+    const std::string path = StateFolder::open(root_, StateFolder::name_of(url, prefix))->path();
+    return path.substr(root_.size());
+  };
+  const std::string pinned = file("redis://10.0.0.7:6379/2");
+  EXPECT_EQ(pinned, "/membership-19e59a09709b8389");
+  EXPECT_EQ(file("redis://ada:hunter2@10.0.0.7:6379/2"), pinned);
+  EXPECT_EQ(file("redis://:p%40ss@10.0.0.7:6379/2"), pinned);
+  EXPECT_NE(file("redis://10.0.0.7:6379/3"), pinned);
+  EXPECT_NE(file("redis://10.0.0.8:6379/2"), pinned);
+  EXPECT_NE(file("redis://10.0.0.7:6379/2", "other"), pinned);
+}
+
 TEST_F(StateFolderStories, WhatIsNoViewIsAnErrorAndNoView) {
   const auto folder = StateFolder::open(root_, "s");
   const std::string whole = view(7);

@@ -204,6 +204,12 @@ Result<StoreUrl> parse_store_url(std::string_view text) {
   return wrong("is no store that Weir knows");
 }
 
+std::string store_identity(std::string_view url) {
+  const std::size_t at = url.rfind('@');
+  if (at == url.npos) return std::string(url);
+  return std::string(url.substr(0, url.find("://") + 3)) + std::string(url.substr(at + 1));
+}
+
 std::string redacted(std::string_view text) {
   const std::size_t at = text.rfind('@');
   if (at != text.npos) {

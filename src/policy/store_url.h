@@ -44,4 +44,11 @@ Result<StoreUrl> parse_store_url(std::string_view url);
 // back as they are.
 std::string redacted(std::string_view text);
 
+// What tells one store from another wherever that is kept: the scheme, the hosts and the database
+// as they stand in the URL, and nothing of who asks. Two spellings of one store may be two. Stays
+// what it is in every release: files are named by it, whatever messages come to mask.
+//
+// Requires:    parse_store_url() takes the URL.
+std::string store_identity(std::string_view url);
+
 }  // namespace weir::policy

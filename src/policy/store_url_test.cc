@@ -5,6 +5,15 @@
 namespace weir::policy {
 namespace {
 
+TEST(StoreUrl, TheIdentityOfAStoreHasNothingOfWhoAsks) {
+  EXPECT_EQ(store_identity("redis://h"), "redis://h");
+  EXPECT_EQ(store_identity("rediss://h:6380/3"), "rediss://h:6380/3");
+  EXPECT_EQ(store_identity("redis://ada:s@h:1/2"), "redis://h:1/2");
+  EXPECT_EQ(store_identity("redis://:a@b@h"), "redis://h");
+  EXPECT_EQ(store_identity("redis+unix://:p@/run/redis.sock"), "redis+unix:///run/redis.sock");
+  EXPECT_EQ(store_identity("redis+sentinel://u:p@a,b/main/1"), "redis+sentinel://a,b/main/1");
+}
+
 TEST(StoreUrl, TakesEveryFormApart) {
   EXPECT_EQ(parse_store_url("memory:").value().kind, StoreKind::memory);
 
