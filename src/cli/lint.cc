@@ -51,7 +51,7 @@ class Linter {
   ExitCode code() const {
     if (unread_) return ExitCode::usage;
     if (faults_ != 0) return ExitCode::answered_no;
-    return undecided_ ? ExitCode::undecided : ExitCode::as_asked;
+    return !not_asked_.empty() ? ExitCode::undecided : ExitCode::as_asked;
   }
 
  private:
@@ -75,6 +75,12 @@ class Linter {
 
   // A file without faults may still ask for what its store cannot do.
   void look_at_its_store(Policy policy) {
+    if (const auto other = store_override(environment_, command_.store)) {
+      if (const auto fault = fault_of(*other)) {
+        tell({.file = path_, .problem = *fault});
+        return;
+      }
+    }
     ExitCode code = ExitCode::as_asked;
     const auto moved = on_its_store(environment_, std::move(policy), command_.store, code);
     if (!moved) {
@@ -102,12 +108,15 @@ class Linter {
     const StoreVerdict verdict = lint_store(environment_, path_, store, command_.json);
     faults_ += verdict.faults;
     warnings_ += verdict.warnings;
-    undecided_ = verdict.undecided;
-    asked_ = !verdict.undecided;
+    not_asked_ = verdict.not_asked;
+    asked_ = not_asked_.empty();
   }
 
   std::string summary() const {
-    if (undecided_ && faults_ == 0) return "no faults in the file; its store was not asked";
+    if (!not_asked_.empty() && faults_ == 0) {
+      return "no faults in the file; its " + not_asked_ +
+             (not_asked_.ends_with('s') ? " were" : " was") + " not asked";
+    }
     if (faults_ != 0 && warnings_ != 0) {
       return counted(faults_, "fault") + ", " + counted(warnings_, "warning");
     }
@@ -137,8 +146,8 @@ class Linter {
   std::size_t faults_ = 0;
   std::size_t warnings_ = 0;
   bool unread_ = false;
-  bool asked_ = false;      // its store, and it answered
-  bool undecided_ = false;  // its store should have been asked, and could not be
+  bool asked_ = false;     // its store, and its fallback, and they answered
+  std::string not_asked_;  // what of it should have been, and could not be
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "guard/openable.h"
 #include "policy/store_url.h"
 #include "render/text.h"
 #include "store/redis/inspect.h"
@@ -45,7 +46,7 @@ std::string words_of(const redis::StoreReport& report, Nanos took) {
   return out + ", answered in " + milliseconds(took) + " ms";
 }
 
-std::string json_of(const std::string& path, const std::string& url,
+std::string json_of(const std::string& path, const std::string& field, const std::string& url,
                     const redis::StoreReport& report, Nanos took) {
   std::string out = "{\"file\":";
   render::append_json_string(out, path);
@@ -54,6 +55,7 @@ std::string json_of(const std::string& path, const std::string& url,
     out += member;
     render::append_json_string(out, value);
   };
+  text(",\"field\":", field);
   text(",\"store\":", url);
   text(",\"version\":", report.version);
   if (!report.info_denied) text(",\"role\":", role_of(report));
@@ -67,18 +69,21 @@ std::string json_of(const std::string& path, const std::string& url,
 
 class Printer {
  public:
-  Printer(Environment& environment, const std::string& path, bool json)
-      : environment_(environment), path_(path), json_(json) {}
+  Printer(Environment& environment, const std::string& path, const std::string& field, bool json)
+      : environment_(environment), path_(path), field_(field), json_(json) {}
 
   void say(bool warning, const std::string& problem) {
     ++(warning ? verdict.warnings : verdict.faults);
     if (!json_) {
-      environment_.out << path_ << ": store: " << (warning ? "warning: " : "") << problem << '\n';
+      environment_.out << path_ << ": " << field_ << ": " << (warning ? "warning: " : "") << problem
+                       << '\n';
       return;
     }
     std::string out = "{\"file\":";
     render::append_json_string(out, path_);
-    out += ",\"field\":\"store\",\"problem\":";
+    out += ",\"field\":";
+    render::append_json_string(out, field_);
+    out += ",\"problem\":";
     render::append_json_string(out, problem);
     out += warning ? ",\"severity\":\"warning\"}" : ",\"severity\":\"fault\"}";
     environment_.out << out << '\n';
@@ -86,9 +91,10 @@ class Printer {
 
   void describe(const std::string& url, const redis::StoreReport& report, Nanos took) {
     if (json_) {
-      environment_.out << json_of(path_, url, report, took) << '\n';
+      environment_.out << json_of(path_, field_, url, report, took) << '\n';
     } else {
-      environment_.out << path_ << ": store " << url << ": " << words_of(report, took) << '\n';
+      environment_.out << path_ << ": " << field_ << " " << url << ": " << words_of(report, took)
+                       << '\n';
     }
   }
 
@@ -97,14 +103,15 @@ class Printer {
  private:
   Environment& environment_;
   const std::string& path_;
+  const std::string field_;
   const bool json_;
 };
 
-}  // namespace
-
-StoreVerdict lint_store(Environment& environment, const std::string& path,
-                        const policy::StoreSpec& spec, bool json) {
-  Printer printer(environment, path, json);
+// `name` is what sentences call it.
+StoreVerdict look_at(Environment& environment, const std::string& path,
+                     const policy::StoreSpec& spec, const std::string& field,
+                     const std::string& name, bool json) {
+  Printer printer(environment, path, field, json);
   const auto url = policy::parse_store_url(spec.url);
   if (url && url->kind == policy::StoreKind::memory) return {};  // there is nobody to ask
   const std::string shown = policy::redacted(spec.url);
@@ -125,10 +132,28 @@ StoreVerdict lint_store(Environment& environment, const std::string& path,
   if (found->error->error_class == redis::ErrorClass::misconfigured) {
     printer.say(false, why);
   } else {
-    printer.verdict.undecided = true;
-    (void)fail(environment, ExitCode::undecided, "store " + why);
+    printer.verdict.not_asked = name;
+    (void)fail(environment, ExitCode::undecided, name + " " + why);
   }
   return printer.verdict;
+}
+
+}  // namespace
+
+StoreVerdict lint_store(Environment& environment, const std::string& path,
+                        const policy::StoreSpec& spec, bool json) {
+  StoreVerdict verdict = look_at(environment, path, spec, "store", "store", json);
+  if (!spec.fallback_url) return verdict;
+  const StoreVerdict second = look_at(environment, path, guard::fallback_spec(spec),
+                                      "store.fallback", "fallback store", json);
+  verdict.faults += second.faults;
+  verdict.warnings += second.warnings;
+  if (verdict.not_asked.empty()) {
+    verdict.not_asked = second.not_asked;
+  } else if (!second.not_asked.empty()) {
+    verdict.not_asked = "stores";
+  }
+  return verdict;
 }
 
 }  // namespace weir::cli

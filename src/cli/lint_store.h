@@ -7,14 +7,16 @@
 
 namespace weir::cli {
 
-// What `weir lint --connect` found at the store of a policy.
+// What `weir lint --connect` found at the stores of a policy.
 struct StoreVerdict {
   std::size_t faults = 0;
   std::size_t warnings = 0;
-  bool undecided = false;  // the store could not be asked
+  // Which of them could not be asked: "store", "fallback store" or "stores"; empty: none.
+  std::string not_asked;
 };
 
-// Connects to the policy's store, and prints what it says of itself and what follows from it.
+// Connects to the policy's store, and to its fallback, and prints what each says of itself and what
+// follows from it.
 StoreVerdict lint_store(Environment& environment, const std::string& path,
                         const policy::StoreSpec& spec, bool json);
 

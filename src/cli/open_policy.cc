@@ -1,5 +1,7 @@
 #include "cli/open_policy.h"
 
+#include "policy/store_url.h"
+
 namespace weir::cli {
 namespace {
 
@@ -13,19 +15,30 @@ std::string with_way_out(std::string message, const std::string& path) {
 
 }  // namespace
 
-std::optional<std::string> store_override(const Environment& environment,
-                                          const std::string& given) {
-  if (!given.empty()) return given;
+std::optional<StoreOverride> store_override(const Environment& environment,
+                                            const std::string& given) {
+  if (!given.empty()) return StoreOverride{given, "--store"};
   auto variable = environment.variable("WEIR_STORE");
-  if (variable && variable->empty()) variable.reset();
-  return variable;
+  if (!variable || variable->empty()) return std::nullopt;
+  return StoreOverride{*std::move(variable), "WEIR_STORE"};
+}
+
+std::optional<std::string> fault_of(const StoreOverride& store) {
+  const auto parsed = policy::parse_store_url(store.url);
+  if (parsed) return std::nullopt;
+  return store.from + ": the store '" + policy::redacted(store.url) + "' " +
+         parsed.error().message + "; allowed: " + std::string(policy::kStoreUrlForms);
 }
 
 std::optional<Policy> on_its_store(Environment& environment, Policy policy,
                                    const std::string& store, ExitCode& code) {
-  const auto url = store_override(environment, store);
-  if (!url) return policy;
-  Result<Policy> moved = policy.with_store(*url);
+  const auto other = store_override(environment, store);
+  if (!other) return policy;
+  if (const auto fault = fault_of(*other)) {
+    code = fail(environment, ExitCode::usage, *fault);
+    return std::nullopt;
+  }
+  Result<Policy> moved = policy.with_store(other->url);
   if (!moved) {
     code = fail(environment, ExitCode::usage, moved.error().message);
     return std::nullopt;

@@ -8,9 +8,19 @@
 
 namespace weir::cli {
 
+// A store that is used instead of the file's, and who names it: "--store" or "WEIR_STORE".
+struct StoreOverride {
+  std::string url;
+  std::string from;
+};
+
 // The store that the command line or WEIR_STORE names instead of the file's; absent where neither
 // does. An empty WEIR_STORE counts as not given.
-std::optional<std::string> store_override(const Environment& environment, const std::string& given);
+std::optional<StoreOverride> store_override(const Environment& environment,
+                                            const std::string& given);
+
+// What is wrong with its URL, and where to change it; absent: nothing.
+std::optional<std::string> fault_of(const StoreOverride& store);
 
 // A policy on the store that store_override() names. Where that cannot be it says so and returns
 // nothing.

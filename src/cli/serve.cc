@@ -116,7 +116,10 @@ ExitCode serve(Environment& environment, const ServeCommand& command) {
   }
   server::ServeOptions options;
   options.policy_path = command.policy;
-  options.store_url = store_override(environment, command.store);
+  if (const auto other = store_override(environment, command.store)) {
+    if (const auto fault = fault_of(*other)) return fail(environment, ExitCode::usage, *fault);
+    options.store_url = other->url;
+  }
   options.json_logs = command.json;
   if (const auto fault = read(command, options)) {
     return fail(environment, ExitCode::usage, *fault);

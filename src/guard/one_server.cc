@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "guard/openable.h"
 #include "guard/seat_options.h"
 #include "guard/start_store.h"
 #include "store/redis/store_address.h"
@@ -14,8 +15,8 @@ namespace redis = store::redis;
 namespace {
 
 Result<Server> server_of(const policy::Model& model, const policy::StoreSpec& spec,
-                         const std::string& text, FleetRole role) {
-  const policy::StoreUrl url = policy::parse_store_url(text).value();
+                         FleetRole role) {
+  const policy::StoreUrl url = policy::parse_store_url(spec.url).value();
   auto keys = redis::KeySpace::make(spec.prefix, spec.prefix);
   if (!keys) return keys.error();
   // Files that cannot be used are no fault of the store's, and are said at once.
@@ -27,27 +28,14 @@ Result<Server> server_of(const policy::Model& model, const policy::StoreSpec& sp
   return Server{spec, url, std::move(options), std::move(*keys)};
 }
 
-// As the first one's, but for what its URL says itself.
-policy::StoreSpec fallback_spec(const policy::StoreSpec& spec, const policy::StoreUrl& url) {
-  policy::StoreSpec of = spec;
-  if (!url.username.empty() || !url.password.empty()) {
-    of.username.clear();
-    of.password_file.clear();
-  }
-  if (of.tls) of.tls->server_name.clear();
-  return of;
-}
-
 }  // namespace
 
 Result<Server> Server::first_of(const policy::Model& model, FleetRole role) {
-  return server_of(model, model.store, model.store.url, role);
+  return server_of(model, model.store, role);
 }
 
 Result<Server> Server::fallback_of(const policy::Model& model) {
-  const std::string& text = *model.store.fallback_url;
-  const policy::StoreUrl url = policy::parse_store_url(text).value();
-  return server_of(model, fallback_spec(model.store, url), text, FleetRole::guest);
+  return server_of(model, fallback_spec(model.store), FleetRole::guest);
 }
 
 }  // namespace weir::guard

@@ -1,6 +1,7 @@
 #include "guard/openable.h"
 
 #include "guard/shared_store.h"
+#include "policy/store_url.h"
 
 namespace weir::guard {
 namespace {
@@ -37,6 +38,19 @@ Result<void> check_openable(const policy::Model& model) {
   const bool shared = !model.store.url.starts_with("memory:");
   if (auto fits = check_keys(model, shared); !fits) return fits;
   return shared ? SharedStore::check(model) : Result<void>();
+}
+
+policy::StoreSpec fallback_spec(const policy::StoreSpec& spec) {
+  const policy::StoreUrl url = policy::parse_store_url(*spec.fallback_url).value();
+  policy::StoreSpec of = spec;
+  of.url = *spec.fallback_url;
+  of.fallback_url.reset();
+  if (!url.username.empty() || !url.password.empty()) {
+    of.username.clear();
+    of.password_file.clear();
+  }
+  if (of.tls) of.tls->server_name.clear();
+  return of;
 }
 
 }  // namespace weir::guard

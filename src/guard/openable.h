@@ -18,4 +18,9 @@ Result<void> check_openable(const policy::Model& model);
 //              process's.
 Result<void> check_keys(const policy::Model& model, bool shared);
 
+// How the fallback store is asked: as the first one, but for what its URL says itself.
+//
+// Requires:    spec.fallback_url; policy::parse_store_url() takes it.
+policy::StoreSpec fallback_spec(const policy::StoreSpec& spec);
+
 }  // namespace weir::guard

@@ -553,11 +553,38 @@ TEST_F(CommandLine, TakesItsStoreFromTheOptionBeforeTheVariable) {
   EXPECT_EQ(asked(words, {{"WEIR_STORE", ""}}).exit_code, 0);
   const Outcome wrong = asked(words, {{"WEIR_STORE", "nonsense://x"}});
   EXPECT_EQ(wrong.exit_code, 2);
-  EXPECT_THAT(wrong.err, StartsWith("weir: "));
-  EXPECT_THAT(wrong.err, HasSubstr("nonsense"));
+  EXPECT_THAT(wrong.err, StartsWith("weir: WEIR_STORE: the store 'nonsense://x' is no store"));
   std::vector<std::string> with_option = words;
   with_option.insert(with_option.end(), {"--store", "memory:"});
   EXPECT_EQ(asked(with_option, {{"WEIR_STORE", "nonsense://x"}}).exit_code, 0);
+}
+
+// Who set the variable once looks for the fault in the file, unless it is named.
+TEST_F(CommandLine, NamesWhoNamedAStoreThatIsNone) {
+  const std::vector<std::vector<std::string>> verbs = {
+      {"check", "weir.yaml", "api", "user=ada"},
+      {"explain", "weir.yaml"},
+      {"serve", "weir.yaml", "--http", "off", "--grpc", "off", "--admin", "127.0.0.1:0"},
+      {"lint", "weir.yaml", "--connect"},
+  };
+  for (const auto& words : verbs) {
+    const bool lint = words.front() == "lint";
+    const Outcome variable = asked(words, {{"WEIR_STORE", "garbage"}});
+    EXPECT_EQ(variable.exit_code, lint ? 1 : 2) << words.front();
+    EXPECT_THAT(lint ? variable.out : variable.err,
+                HasSubstr(": WEIR_STORE: the store 'garbage' is no store that Weir knows"))
+        << words.front();
+    std::vector<std::string> with_option = words;
+    with_option.insert(with_option.end(), {"--store", "rubbish"});
+    const Outcome option = asked(with_option, {{"WEIR_STORE", "garbage"}});
+    EXPECT_EQ(option.exit_code, lint ? 1 : 2) << words.front();
+    EXPECT_THAT(lint ? option.out : option.err,
+                HasSubstr(": --store: the store 'rubbish' is no store that Weir knows"))
+        << words.front();
+  }
+  const Outcome json = asked({"lint", "weir.yaml", "--json"}, {{"WEIR_STORE", "garbage"}});
+  EXPECT_THAT(json.out, HasSubstr("\"problem\":\"WEIR_STORE: the store 'garbage' is no"));
+  EXPECT_THAT(json.out, HasSubstr("\"faults\":1,"));
 }
 
 TEST_F(CommandLine, SaysWhenItsAnswerCannotBeWritten) {

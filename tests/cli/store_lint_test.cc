@@ -102,6 +102,23 @@ TEST_F(StoreLint, NamesThePermissionThatIsMissing) {
   EXPECT_THAT(std::string(fault["problem"]), HasSubstr("PEXPIRE"));
 }
 
+// The self-test passes: its own names are covered.
+TEST_F(StoreLint, FindsRightsThatDoNotCoverCounters) {
+  RedisServer server;
+  const std::string password = folder.path() + "/password";
+  std::ofstream(password) << "secret\n";
+  on(url_of(server), "  username: weir\n  password_file: " + password + "\n");
+  server.execute({"ACL", "SETUSER", "weir", "on", ">secret", "~weir:1:{!*", "+@all"});
+  const Outcome part = lint();
+  EXPECT_EQ(part.exit_code, 1) << part.out << part.err;
+  EXPECT_THAT(part.out, HasSubstr("weir.yaml: store: the user may not write the key 'weir:1:{"));
+  EXPECT_THAT(part.out, HasSubstr("~weir:1:*"));
+  server.execute({"ACL", "SETUSER", "weir", "~weir:1:*"});
+  const Outcome whole = lint();
+  EXPECT_EQ(whole.exit_code, 0) << whole.out << whole.err;
+  for (const std::string& key : server.keys()) EXPECT_NE(server.text({"PTTL", key}), "-1") << key;
+}
+
 TEST_F(StoreLint, TakesAWrongPasswordForAFaultAndNeverPrintsIt) {
   RedisServer server;
   server.execute({"ACL", "SETUSER", "default", "resetpass", ">right"});
@@ -126,6 +143,37 @@ TEST_F(StoreLint, CannotSayWhereTheStoreIsAway) {
   EXPECT_EQ(hung.exit_code, 3);
   EXPECT_THAT(hung.err, HasSubstr("connected, and then silent"));
   server.resume();
+}
+
+// Nobody asks it before the outage in which it is needed.
+TEST_F(StoreLint, LooksAtTheFallbackAsAtTheStore) {
+  RedisServer first;
+  RedisServer second;
+  const std::string fallback = "  fallback: redis://:hunter2@127.0.0.1:";
+  on(url_of(first), "  fallback: " + url_of(second) + "\n");
+  const Outcome both = lint();
+  EXPECT_EQ(both.exit_code, 0) << both.out << both.err;
+  EXPECT_THAT(both.out, HasSubstr("weir.yaml: store " + url_of(first) + ": "));
+  EXPECT_THAT(both.out, HasSubstr("weir.yaml: store.fallback " + url_of(second) + ": "));
+  EXPECT_EQ(lint({"--store", url_of(first)}).out.find("fallback"), std::string::npos)
+      << "another store than the file's comes without its fallback";
+
+  second.execute({"ACL", "SETUSER", "default", "resetpass", ">right"});
+  on(url_of(first), fallback + std::to_string(second.port()) + "\n");
+  const Outcome wrong = lint();
+  EXPECT_EQ(wrong.exit_code, 1) << wrong.out << wrong.err;
+  EXPECT_THAT(wrong.out, HasSubstr("weir.yaml: store.fallback: "));
+  EXPECT_THAT(wrong.out, HasSubstr("WRONGPASS"));
+  EXPECT_THAT(wrong.out + wrong.err, Not(HasSubstr("hunter2")));
+  EXPECT_THAT(lint({"--json"}).out, HasSubstr("\"field\":\"store.fallback\",\"problem\":"));
+
+  on(url_of(first), fallback + std::to_string(testing::free_port()) + "\n");
+  const Outcome away = lint();
+  EXPECT_EQ(away.exit_code, 3);
+  EXPECT_THAT(away.err, HasSubstr("fallback store redis://***@127.0.0.1:"));
+  EXPECT_THAT(away.out,
+              HasSubstr("weir.yaml: no faults in the file; its fallback store was not asked\n"));
+  EXPECT_THAT(lint({"--json"}).out, HasSubstr("\"store_asked\":false"));
 }
 
 TEST_F(StoreLint, AsksNobodyWithoutAServerOrWithoutBeingTold) {

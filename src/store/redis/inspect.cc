@@ -5,9 +5,12 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <boost/asio/io_context.hpp>
 
+#include "base/key_digest.h"
+#include "policy/key.h"
 #include "policy/store_url.h"
 #include "store/redis/asio_wire.h"
 #include "store/redis/redis_client.h"
@@ -40,20 +43,25 @@ class Look final : private ClientEvents {
       : clock_(clock),
         begun_(clock.mono()),
         wire_(server_wire(io_, spec, url, clock)),
-        client_(options_of(spec, url), std::move(keys), *wire_, clock, *this) {}
+        keys_(std::move(keys)),
+        patience_(spec.connect_timeout),
+        client_(options_of(spec, url), keys_, *wire_, clock, *this) {}
   // At a master of a cluster.
   Look(const policy::StoreSpec& spec, const policy::StoreUrl& url, const ClusterMaster& master,
        KeySpace keys, Clock& clock)
       : clock_(clock),
         begun_(clock.mono()),
         wire_(std::make_unique<AsioWire>(io_, endpoint_at(spec, url, master.node.address))),
-        client_(options_of(spec, url, name_in_slot(master.highest_slot)), std::move(keys), *wire_,
-                clock, *this) {}
+        keys_(std::move(keys)),
+        shard_(name_in_slot(master.highest_slot)),
+        patience_(spec.connect_timeout),
+        client_(options_of(spec, url, shard_), keys_, *wire_, clock, *this) {}
 
   Inspection run() {
     client_.start();
     while (!done_ && io_.run_one() > 0) {
     }
+    if (found_.error == nullptr && found_.report && !found_.report->fatal()) try_names();
     client_.stop();
     return std::move(found_);
   }
@@ -73,6 +81,43 @@ class Look final : private ClientEvents {
     if (!client_.report().faults.empty()) found_.report = client_.report();
     finish();
   }
+  // The self-test's own names are none of a counter's: a user's rights may hold the one kind and
+  // not the other. Rights are looked at before anything else is, so that another master's slot or
+  // what stands there says nothing; and nothing is removed where nothing like it is.
+  void try_names() {
+    for (const std::string& name : names()) {
+      ++asked_;
+      client_.call({.arguments = {"LREM", name, "-1", "weir-lint"}}, patience_,
+                   [this, name](const ErrorRow* error, const Reply*, bool late) {
+                     if (late) return;
+                     --asked_;
+                     if (error != nullptr && error->pattern == "NOPERM") refused(name);
+                   });
+    }
+    while (asked_ > 0 && io_.run_one() > 0) {
+    }
+  }
+  // Of all kinds; some of counters, whose tags differ.
+  std::vector<std::string> names() const {
+    std::vector<std::string> out{keys_.meta(shard_, "members"),
+                                 keys_.meta({}, "circuit/weir-lint")};
+    const ValueDigester digester = ValueDigester::from_text("weir-lint");
+    char buffer[policy::KeyWriter::kMaxKeyBytes];
+    for (const char* value : {"a", "b", "c", "d", "e", "f", "g", "h"}) {
+      policy::KeyWriter key(buffer, policy::KeyWriter::own_identity('l', 'n', 't'));
+      key.value(value, digester);
+      out.push_back(keys_.counter(key.view()));
+    }
+    return out;
+  }
+  void refused(const std::string& name) {
+    if (std::exchange(said_refused_, true)) return;
+    found_.report->faults.push_back(
+        {Severity::fatal, "the user may not write the key '" + name +
+                              "', as those of counters, leases and breakers are named; give it all "
+                              "that begin so: ~" +
+                              keys_.root() + "*"});
+  }
   void finish() {
     found_.took = clock_.mono() - begun_;
     done_ = true;
@@ -84,6 +129,11 @@ class Look final : private ClientEvents {
   Inspection found_;
   boost::asio::io_context io_{1};
   std::unique_ptr<Wire> wire_;
+  const KeySpace keys_;
+  const std::string shard_;
+  const Nanos patience_;
+  std::size_t asked_ = 0;  // names that are not answered yet
+  bool said_refused_ = false;
   RedisClient client_;
 };
 
