@@ -335,17 +335,12 @@ void UsageRecorder::hear_overspent(std::function<void(const Overspent&)> hear) {
 
 void UsageRecorder::keep_untold(const RequestName& request) {
   std::lock_guard lock(mutex_);
-  untold_.push_back(request);
-  if (untold_.size() > IdempotencyTable::kMost) untold_.pop_front();
+  untold_.keep(request);
 }
 
 std::vector<RequestName> UsageRecorder::take_untold(std::size_t most) {
   std::lock_guard lock(mutex_);
-  std::vector<RequestName> out;
-  while (out.size() < most && !untold_.empty()) {
-    out.push_back(untold_.front());
-    untold_.pop_front();
-  }
+  std::vector<RequestName> out = untold_.take(most);
   telling_.fetch_add(out.size(), std::memory_order_relaxed);
   return out;
 }

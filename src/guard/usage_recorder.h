@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -14,6 +13,7 @@
 #include "guard/idempotency_table.h"
 #include "guard/plan.h"
 #include "guard/reservation_book.h"
+#include "guard/untold_requests.h"
 #include "policy/model.h"
 #include "render/metrics.h"
 #include "weir/clock.h"
@@ -104,8 +104,8 @@ class UsageRecorder {
   // Whether what earlier processes left in the journal is known: not before it could be read.
   bool knows_before() const;
 
-  // Requests that were admitted without the store, which does not know them; at most
-  // IdempotencyTable::kMost. They are the caller's from then on: each is kept again, or told.
+  // Requests that were admitted without the store, which does not know them; as many
+  // as UntoldRequests holds. They are the caller's from then on: each is kept again, or told.
   std::vector<RequestName> take_untold(std::size_t most);
   void keep_untold(const RequestName& request);
   void told() noexcept { telling_.fetch_sub(1, std::memory_order_relaxed); }
@@ -168,7 +168,7 @@ class UsageRecorder {
   DiskWaits waits_;
   std::vector<Overspent> overspent_before_;
   std::function<void(const Overspent&)> hear_overspent_;
-  std::deque<RequestName> untold_;
+  UntoldRequests untold_;
   std::atomic<std::uint64_t> telling_{0};     // taken, and neither told nor kept again
   std::unique_ptr<ledger::Journal> journal_;  // its thread uses what stands above
   std::unique_ptr<ledger::Settler> settler_;
