@@ -309,6 +309,43 @@ TEST_F(FleetOfGuards, ARefundOrResetStaysWhateverPausesTheStore) {
   EXPECT_TRUE(a.check("search", {{"user", "u"}}, {.cost = 100}).allowed());
 }
 
+// A reset forgets what the store had counted. What is owed is use that it has not heard of.
+TEST_F(FleetOfGuards, WhatIsToldAfterAResetCounts) {
+  Guard a = open("{name: a}");
+  Guard b = open("{name: b}");
+  ASSERT_TRUE(whole({&a, &b}));
+  server_.pause();
+  for (Guard* each : {&a, &b}) {
+    // An ask that is on its way would be counted there: from now on there is none.
+    ASSERT_TRUE(within([&] {
+      (void)each->check("search", {{"user", "w"}});
+      return !each->impl().shared()->answering();
+    }));
+    for (int admitted = 0; admitted < 5;) {
+      const Decision d = each->check("search", {{"user", "u"}});
+      ASSERT_TRUE(d.allowed()) << d.json();
+      ASSERT_EQ(d.rung, Rung::share) << d.json();
+      ++admitted;
+    }
+  }
+  server_.resume();
+  // What the store says, as soon as it says something.
+  const auto remaining = [](Guard& of) {
+    std::optional<std::uint64_t> said;
+    EXPECT_TRUE(within([&] {
+      const Decision d = of.check("search", {{"user", "u"}}, {.cost = 0});
+      if (d.rung == Rung::store && d.rules().size() == 1) said = d.rules()[0].remaining;
+      return said.has_value();
+    }));
+    return said;
+  };
+  ASSERT_EQ(remaining(a), 95U) << "what a told";
+  ASSERT_TRUE(within([&] { return a.reset("search", {{"user", "u"}}).has_value(); }));
+  ASSERT_EQ(remaining(a), 100U) << "it is forgotten";
+  EXPECT_EQ(remaining(b), 95U) << "what b told after it is not";
+  EXPECT_EQ(remaining(a), 95U);
+}
+
 TEST_F(FleetOfGuards, AFlushedStoreIsNoticedByTheNextBeatAndGetsItsCountersBack) {
   Guard a = open("{name: a}");
   for (int i = 0; i < 60; ++i) ASSERT_TRUE(a.check("search", {{"user", "u"}}).allowed());
