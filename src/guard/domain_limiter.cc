@@ -59,13 +59,7 @@ class LocalAsk {
     decision.reason = Reason::keys_exhausted;
     if (outcome == store::LocalOutcome::unavailable) {
       decision.reason = Reason::store_unavailable;
-      // What is in shadow refuses nobody.
-      if (plan_.denied_by_none()) {
-        decision.verdict = Verdict::allowed;
-        job_.count_unenforced();
-      } else if (plan_.strictest().scope->when_store_fails == FailurePolicy::open) {
-        open(now, decision);
-      }
+      if (plan_.strictest().scope->when_store_fails == FailurePolicy::open) open(now, decision);
     }
     job_.word_without(plan_, answer);
   }

@@ -250,13 +250,6 @@ std::uint64_t DomainPlan::quotas() const noexcept {
   return bits;
 }
 
-bool DomainPlan::denied_by_none() const noexcept {
-  for (std::size_t i = 0; i < count_; ++i) {
-    if (!watches(i)) return false;
-  }
-  return count_ > 0;
-}
-
 bool DomainPlan::add(Met& met, const store::Counter& counter, const Asked& asked) {
   const KeyDigest digest = (*hasher_)(counter.key);
   std::size_t at = 0;

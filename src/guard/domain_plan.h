@@ -61,8 +61,6 @@ class DomainPlan {
   bool watches(std::size_t i) const noexcept { return counters_[i].shadow && !asked_[i].quota; }
   // Bit i: counters()[i] is of a quota, which denies together with the others.
   std::uint64_t quotas() const noexcept;
-  // Whether all its limits are in shadow.
-  bool denied_by_none() const noexcept;
   // Of the limits it counts by, the one whose scope is the strictest while the store cannot be
   // asked; those in shadow have no say beside others. Requires: there is a counter.
   const BoundLimit& strictest() const noexcept;

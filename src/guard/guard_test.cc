@@ -394,7 +394,6 @@ routes:
   EXPECT_TRUE(guard.check("open", {}).allowed());
   // What is in shadow refuses nobody, and what is in force as ever.
   EXPECT_TRUE(guard.check("shadow", {}).allowed());
-  EXPECT_EQ(guard.check("shadows", {}).rung, Rung::policy);
   EXPECT_TRUE(guard.check("shadows", {}).allowed());
   EXPECT_EQ(guard.check("beside", {}).verdict, Verdict::refused);
 }

@@ -364,11 +364,8 @@ void Guard::Impl::by_policy(const guard::Plan& plan, Decision& decision) noexcep
   decision.reason = Reason::store_unavailable;
   decision.verdict = Verdict::refused;
   const policy::Route& route = *plan.route->route;
-  // What is in shadow refuses nobody.
-  const bool watched = std::all_of(plan.counters.data(), plan.counters.data() + plan.count,
-                                   [](const store::Counter& counter) { return counter.shadow; });
-  if (!watched && route.when_store_fails != FailurePolicy::open) return;
-  if (route.ceiling && !watched) {
+  if (route.when_store_fails != FailurePolicy::open) return;
+  if (route.ceiling) {
     const limit::Step step =
         plan.route->ceiling->take(route.ceiling->numbers, clock_->now(), plan.counters[0].cost);
     if (step.outcome != limit::Outcome::allowed) {
