@@ -219,7 +219,8 @@ bool SimStore::ask_fallback(SharedAsk& ask) noexcept {
   if (!fallback_ || !guard::may_fall_back(ask, clock_.mono())) return false;
   ShardDriver& driver = fallback_->driver();
   auto* const second = new guard::FallbackAsk(
-      ask, [this](SharedAsk& of) { shards_.front()->driver().decide_without(of); }, [](bool) {});
+      ask, [this](SharedAsk& of) { shards_.front()->driver().decide_without(of); },
+      [](SharedAsk&, bool) {});
   if (driver.begin(*second)) queue({second, &driver, nullptr});
   return true;
 }
