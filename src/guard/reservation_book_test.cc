@@ -57,9 +57,10 @@ class ReservationBookByHand : public ::testing::Test {
                       },
                   .take =
                       [this](const HeldReservation&, std::uint64_t units,
-                             std::function<void(std::uint64_t)> done) {
+                             std::function<void(ReservationBook::Taken)> done) {
                         asked_.push_back(units);
-                        done(std::min(units, left_));
+                        const std::uint64_t taken = std::min(units, left_);
+                        done({.units = taken, .charged = taken});
                       }});
   }
   // In order, as a process ends.
