@@ -172,8 +172,8 @@ TEST_F(MeteredGuardAndDisk, GivesBackNoMoreThanTheStoreSaidThatItTook) {
     const FailingDisk disk;
     redis_.pause();
     EXPECT_FALSE(reservations.settle(id, 5));
-    // Long after its time: the store finds that it is late.
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    // Long after its time, which the store is given two seconds of: it finds that it is late.
+    std::this_thread::sleep_for(std::chrono::seconds(3));
     redis_.resume();
     ASSERT_TRUE(eventually([&] { return left(*guard, "acme") == 8; }));
   }

@@ -171,7 +171,6 @@ TEST_F(MeteredGuard, RecordsAnOverdraftAndWhatTheLimitHadNoRoomFor) {
   EXPECT_EQ(ledger_of("acme"), (Sums{1, 14, 4}));
 }
 
-// Nine in ten runs that were killed midway had no cost at all.
 // Two limits on two masters, of which one is away: what the other one said is on the bill.
 TEST_F(MeteredGuard, RecordsWhatOneLimitHadNoRoomForThoughAnotherCannotBeAsked) {
   testing::RedisCluster cluster;
@@ -181,7 +180,7 @@ TEST_F(MeteredGuard, RecordsWhatOneLimitHadNoRoomForThoughAnotherCannotBeAsked) 
     text.replace(text.find(what), what.size(), by);
   };
   put("redis://127.0.0.1:" + std::to_string(redis_.port()), cluster.url());
-  put("200ms", "5s");
+  put("deadline: 2s", "deadline: 5s");
   put("[account]\n", "[account, zone]\n");
   put("meter: true}\n",
       "meter: true}\n"
@@ -213,6 +212,7 @@ TEST_F(MeteredGuard, RecordsWhatOneLimitHadNoRoomForThoughAnotherCannotBeAsked) 
       << ' ' << ledger_of(account).overspent;
 }
 
+// Nine in ten runs that were killed midway had no cost at all.
 TEST_F(MeteredGuard, EndsWhatNobodySettlesAsItWasToldTo) {
   auto guard = open();
   Reservations reservations(*guard);

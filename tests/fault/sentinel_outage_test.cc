@@ -121,8 +121,9 @@ TEST_F(GuardUnderPatientSentinels, AdmitsNoMoreThanTheBoundAndIsBackAtOnce) {
   ASSERT_TRUE(most);
   const std::uint32_t total = before + away + after;
   EXPECT_LE(total, *most);
-  // Each brings back what it knew, so that only what neither knew is lost.
-  EXPECT_LE(total, kLimit + kLost);
+  // Each brings back what it knew, so that only what neither knew is lost; and until both have, the
+  // store may take what one of them admitted for what is left.
+  EXPECT_LE(total, kLimit + kLost + (kLimit - before) / 2);
   // Half of the limit was known to remain, half of that to each.
   EXPECT_GE(away, (kLimit - before) * 95 / 100);
   for (int i = 0; i < 2; ++i) {
