@@ -48,6 +48,8 @@ class BreakerCore final : public detail::BreakerGate {
   std::optional<ModeOrder> order();
   // What the policy says, automatic or shadow: holds where no operator's order does.
   void set_policy_mode(BreakerMode mode);
+  // What operators said of the breaker that this one takes the place of stands here as it stood.
+  void take_orders_of(BreakerCore& old);
   // Requires: mode_is_over() said so, a moment ago.
   void end_mode(MonoTime now) noexcept;
   bool mode_is_over(MonoTime now) const noexcept {
@@ -211,6 +213,7 @@ class BreakerCore final : public detail::BreakerGate {
   breaker::FleetCarrier* carrier_ = nullptr;
   std::unique_ptr<breaker::FleetPart> fleet_;      // from the first share() on
   BreakerMode own_mode_ = BreakerMode::automatic;  // what it goes back to from a forced one
+  std::shared_ptr<const ModeOrder> own_order_;     // that set own_mode_; none: a policy did
   MonoTime mode_since_{};
   std::shared_ptr<const ModeOrder> order_;  // an operator's, that stands
   std::uint64_t mode_epoch_ = 0;            // of the record whose mode holds here

@@ -34,17 +34,19 @@ void BreakerCore::set_mode(ModeOrder order) {
     const MonoTime now = clock->mono();
     std::optional<MonoTime> ends;
     if (order.lasts) ends = now + *order.lasts;
+    const auto said = std::make_shared<const ModeOrder>(order);
     // What is set for a while goes back to what was there before.
-    if (!forced(order.mode) && !ends) own_mode_ = order.mode;
+    if (!forced(order.mode) && !ends) {
+      own_mode_ = order.mode;
+      own_order_ = order.mode == BreakerMode::automatic ? nullptr : said;
+    }
     if (carrier_ != nullptr && (forced(order.mode) || forced(before))) {
       const BreakerMode told = forced(order.mode) ? order.mode : BreakerMode::automatic;
       fleet_->force({.mode = told, .by = order.by, .reason = order.reason, .lasts = order.lasts},
                     forced(order.mode) ? ends : std::nullopt, now);
       carrier_->poke();
     }
-    const BreakerMode mode = order.mode;
-    set_mode_locked(mode, std::make_shared<const ModeOrder>(std::move(order)), ends, now,
-                    BreakerCause::operator_set);
+    set_mode_locked(order.mode, said, ends, now, BreakerCause::operator_set);
   }
   events_.deliver();
 }
@@ -60,9 +62,21 @@ std::optional<ModeOrder> BreakerCore::order() {
   return order;
 }
 
+void BreakerCore::take_orders_of(BreakerCore& old) {
+  std::optional<ModeOrder> now = old.order();
+  std::shared_ptr<const ModeOrder> own;
+  {
+    std::lock_guard lock(old.mutex_);
+    own = old.own_order_;
+  }
+  if (own && !(now && now->mode == own->mode)) set_mode(*own);
+  if (now) set_mode(*std::move(now));
+}
+
 void BreakerCore::set_policy_mode(BreakerMode mode) {
   {
     std::lock_guard lock(mutex_);
+    if (own_order_ != nullptr) return;  // an operator's for good, also while another one stands
     own_mode_ = mode;
     const BreakerMode before = mode_.load(std::memory_order_relaxed);
     if (order_ != nullptr || !works(before) || before == mode) return;
@@ -107,6 +121,7 @@ bool BreakerCore::end_mode_locked(MonoTime now) {
   if (forced(mode_.load(std::memory_order_relaxed)) && fleet_ && fleet_->record())
     mode_over_epoch_ = fleet_->record()->epoch;
   set_mode_locked(own_mode_, order_, {}, now, BreakerCause::mode_over);
+  order_ = own_order_;
   return true;
 }
 
@@ -152,6 +167,7 @@ void BreakerCore::follow_mode_locked(MonoTime now) {
     auto order = over ? order_ : std::make_shared<const ModeOrder>(fleet_->order());
     set_mode_locked(own_mode_, std::move(order), {}, now,
                     over ? BreakerCause::mode_over : BreakerCause::fleet);
+    order_ = own_order_;
     return;
   }
   if (theirs == mine && epoch == mode_epoch_) return;

@@ -111,6 +111,25 @@ TEST(BreakerOrder, GoesBackToWhatThePolicySays) {
   EXPECT_EQ(rig.breaker.mode(), BreakerMode::shadow);
 }
 
+// What an operator said for good was lost under an order with an end, once a policy was loaded.
+TEST(BreakerOrder, WhatWasSetForGoodStandsAgainAfterOneWithAnEndAndAReload) {
+  for (const BreakerMode own : {BreakerMode::disabled, BreakerMode::shadow}) {
+    BreakerRig rig;
+    ASSERT_TRUE(rig.breaker.set_mode({.mode = own, .by = "eve", .reason = "it lasts"}).has_value());
+    ASSERT_TRUE(rig.breaker.set_mode(for_ten_minutes(BreakerMode::forced_open)).has_value());
+    BreakerCore::of(rig.breaker)->set_policy_mode(BreakerMode::automatic);
+    rig.pass(10min);
+    rig.breaker.poll();
+    EXPECT_EQ(rig.breaker.mode(), own);
+    EXPECT_EQ(rig.breaker.snapshot().mode_by, "eve");
+    BreakerCore::of(rig.breaker)->set_policy_mode(BreakerMode::automatic);
+    EXPECT_EQ(rig.breaker.mode(), own);
+    rig.breaker.set_mode(BreakerMode::automatic);
+    BreakerCore::of(rig.breaker)->set_policy_mode(BreakerMode::shadow);
+    EXPECT_EQ(rig.breaker.mode(), BreakerMode::shadow) << "taken back: the policy speaks again";
+  }
+}
+
 TEST(BreakerOrder, ALaterOneReplacesItWithItsEnd) {
   BreakerRig rig;
   ASSERT_TRUE(rig.breaker.set_mode(for_ten_minutes(BreakerMode::forced_open)).has_value());

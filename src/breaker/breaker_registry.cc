@@ -40,9 +40,12 @@ Result<Breaker> BreakerRegistry::put(std::string_view name, const BreakerConfig&
   Result<Breaker> made = Breaker::make(std::string(name), config, names_->options);
   if (!made) return made;
   if (found != names_->breakers.end()) {
-    // What an operator ordered is no matter of windows, and stands as it stood.
-    if (auto order = BreakerCore::of(found->second)->order())
-      BreakerCore::of(*made)->set_mode(*std::move(order));
+    // What an operator ordered is no matter of windows, and stands as it stood. Whoever hears of it
+    // may look for breakers: they are told outside the lock.
+    const Breaker old = found->second;
+    lock.unlock();
+    BreakerCore::of(*made)->take_orders_of(*BreakerCore::of(old));
+    lock.lock();
   }
   names_->breakers.insert_or_assign(std::string(name), *made);
   return made;

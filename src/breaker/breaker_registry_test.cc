@@ -61,6 +61,28 @@ TEST(BreakerRegistry, AnotherWindowKeepsAnOrderWithItsNameItsReasonAndItsEnd) {
   EXPECT_TRUE(after.admit());
 }
 
+TEST(BreakerRegistry, AnotherWindowKeepsWhatStandsUnderAnOrderThatEnds) {
+  testing::ManualClock clock;
+  BreakerRegistry registry({.clock = &clock});
+  BreakerConfig config = testing::BreakerRig::config();
+  Breaker before = registry.put("payments", config).value();
+  ASSERT_TRUE(
+      before.set_mode({.mode = BreakerMode::disabled, .by = "eve", .reason = ""}).has_value());
+  ASSERT_TRUE(before
+                  .set_mode({.mode = BreakerMode::forced_open,
+                             .by = "ada",
+                             .reason = "they move",
+                             .lasts = std::chrono::seconds(40)})
+                  .has_value());
+  config.window = LastTime{};
+  Breaker after = registry.put("payments", config).value();
+  EXPECT_EQ(after.mode(), BreakerMode::forced_open);
+  clock.advance(std::chrono::seconds(40));
+  after.poll();
+  EXPECT_EQ(after.mode(), BreakerMode::disabled);
+  EXPECT_EQ(after.snapshot().mode_by, "eve");
+}
+
 TEST(BreakerRegistry, AnotherWindowDoesNotTakeThePolicysShadowForAnOrder) {
   BreakerRegistry registry;
   BreakerConfig config = testing::BreakerRig::config();

@@ -24,8 +24,6 @@ class DomainJob {
   // Words for what a store found.
   void word(const DomainPlan& plan, std::span<const store::Finding> findings, Instant now,
             RateLimitAnswer& answer) const;
-  // It is admitted although nobody could count.
-  void count_unenforced() const noexcept { impl_.metrics().count_unenforced(domain_.metrics); }
   // Words for a decision that was made without numbers.
   void word_without(const DomainPlan& plan, RateLimitAnswer& answer) const;
   // Fills in what every decision of a domain says, and counts it.

@@ -77,7 +77,6 @@ class LocalAsk {
       }
     }
     decision.verdict = Verdict::allowed;
-    job_.count_unenforced();
   }
 
   void settle_afterwards(std::span<const store::Finding> found, Instant now,

@@ -43,7 +43,8 @@ class FallbackAsk final : public SharedAsk {
 
   void decided(const ladder::LadderVerdict& verdict, Instant store_now) noexcept override {
     const std::unique_ptr<FallbackAsk> self(this);
-    const bool decided = verdict.verdict != Verdict::refused;
+    // What its own ladder lets through without it, as of rules in shadow, it did not decide.
+    const bool decided = verdict.verdict != Verdict::refused && !verdict.unenforced;
     counted_(of_, decided);
     if (!decided) {
       neither_(of_);

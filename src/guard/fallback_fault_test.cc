@@ -70,6 +70,10 @@ routes:
   search:
     limits: [{requests: 10, per: hour, by: [user], algorithm: fixed_window}]
     protects: capacity
+  watched:
+    limits: [{requests: 10, per: hour, by: [user], algorithm: fixed_window}]
+    protects: capacity
+    shadow: true
 )")
                    .value(),
                {.observer = observer})
@@ -93,6 +97,18 @@ routes:
   RedisServer first_;
   RedisServer second_;
 };
+
+// A fallback that is away let what is in shadow through, and was said to have decided it.
+TEST_F(Fallback, ThatIsAwayDecidesNothingThatIsInShadow) {
+  Guard guard = open();
+  first_.kill();
+  second_.kill();
+  for (int i = 0; i < 30; ++i) {
+    const Decision decision = guard.check("watched", {{"user", "u"}});
+    EXPECT_TRUE(decision.allowed());
+    EXPECT_NE(decision.rung, Rung::fallback);
+  }
+}
 
 TEST_F(Fallback, IsNotAskedWhileTheFirstStoreAnswers) {
   Guard guard = open();

@@ -55,8 +55,9 @@ std::vector<ledger::UsageEvent> events_of(const std::vector<std::string>& bodies
 
 }  // namespace
 
+// The journal may be gone before it: what is dropped was given to that by stop().
 ReservationBook::~ReservationBook() {
-  stop();
+  end_thread();
 }
 
 void ReservationBook::start(Limits limits) {
@@ -65,13 +66,17 @@ void ReservationBook::start(Limits limits) {
 }
 
 void ReservationBook::stop() noexcept {
+  end_thread();
+  keep_dropped();
+}
+
+void ReservationBook::end_thread() noexcept {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
-  keep_dropped();
 }
 
 void ReservationBook::run() {

@@ -140,6 +140,7 @@ class ReservationBook {
   // How long what was to end at an instant of the wall's clock has left.
   MonoTime after(Instant end, Nanos most) const;
   void end_expired();
+  void end_thread() noexcept;
   void keep_dropped() noexcept;
   void give_back(Return what);
   // The same of one that is counted as being given back.
