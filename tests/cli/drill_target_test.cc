@@ -48,7 +48,7 @@ class TargetDrill : public ::testing::Test {
                                       conduct,
                                       std::to_string(store),
                                       "20",
-                                      "0.3"};
+                                      "0.6"};
     words.insert(words.end(), more.begin(), more.end());
     start(words);
   }
@@ -117,7 +117,7 @@ TEST_P(Conducts, AreSaidInWords) {
   EXPECT_THAT(phases[0]["finding"].get<std::string>(), StartsWith("limits: "));
   const std::string finding = phases[1]["finding"].get<std::string>();
   EXPECT_THAT(finding, StartsWith(row.words));
-  EXPECT_GE(waited_ms(finding), 300) << finding << ": the app gives its store 300 ms";
+  EXPECT_GE(waited_ms(finding), 600) << finding << ": the app gives its store 600 ms";
   EXPECT_THAT(phases[2]["finding"].get<std::string>(), StartsWith("limits: "));
   EXPECT_THAT(outcome.err, HasSubstr("the app's store must be 127.0.0.1:"));
 }
