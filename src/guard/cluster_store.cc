@@ -121,10 +121,15 @@ class ClusterStore final : public SharedStore, private StoreLine {
   }
 
   // Asked in place of a master that cannot be. Before start().
-  void fall_back_to(Server server) {
+  void fall_back_to(Server server, FleetRole role) {
+    await_fallback_ = role == FleetRole::worker;
     fallback_ = std::make_unique<HostedShard>(
         io_, redis::server_wire(io_, server.spec, server.url, clock_), std::move(server.options),
-        std::move(server.keys), clock_, &fallback_observer_, HostedShard::Ports{});
+        std::move(server.keys), clock_, &fallback_observer_,
+        HostedShard::Ports{.connection_changed = [this] {
+          std::lock_guard lock(ready_mutex_);
+          ready_changed_.notify_all();
+        }});
   }
 
   void start() {
@@ -139,7 +144,12 @@ class ClusterStore final : public SharedStore, private StoreLine {
   std::optional<std::string> wait_ready(Nanos patience) {
     std::unique_lock lock(ready_mutex_);
     std::optional<std::string> trouble;
-    const bool heard = ready_changed_.wait_for(lock, patience, [&] { return settled(trouble); });
+    const auto until = std::chrono::steady_clock::now() + patience;
+    const bool heard = ready_changed_.wait_until(lock, until, [&] { return settled(trouble); });
+    // Only so that what is said at the start is true of it, too.
+    if (await_fallback_) {
+      ready_changed_.wait_until(lock, until, [&] { return heard_of(fallback_->driver()); });
+    }
     if (!heard && !trouble) {
       trouble = redis::told(redis::row_of(redis::LocalFault::connect_timeout), {});
     }
@@ -228,6 +238,10 @@ class ClusterStore final : public SharedStore, private StoreLine {
     });
   }
   // The least of all shards': whoever has none in one has it in no request that needs that one.
+  std::optional<Fallback> fallback() const override {
+    if (!fallback_) return std::nullopt;
+    return fallback_now(fallback_->driver());
+  }
   WorkerPart part() const override {
     const auto shown = shards_.shown();
     std::optional<WorkerPart> least;
@@ -248,9 +262,11 @@ class ClusterStore final : public SharedStore, private StoreLine {
     const auto shown = shards_.shown();
     breaker::ProbeState worst = breaker::ProbeState::closed;
     std::string shards;
+    bool away = false;
     for (std::size_t i = 0; i < shown->size(); ++i) {
       const ClusterShards::Shown& one = (*shown)[i];
       const breaker::ProbeState state = one.driver->ladder().breaker().state();
+      away = away || one.driver->away_for().has_value();
       if (state == breaker::ProbeState::open || worst == breaker::ProbeState::closed) worst = state;
       shards += (i == 0 ? "" : ",") + std::string("{\"shard\":\"") + one.name + "\"";
       if (!one.address.host.empty()) {
@@ -261,7 +277,7 @@ class ClusterStore final : public SharedStore, private StoreLine {
           ",\"slots\":" + std::to_string(one.slots) + "," + one.driver->state_json().substr(1);
     }
     return "{\"topology\":\"cluster\",\"state\":\"" + std::string(breaker::to_string(worst)) +
-           "\",\"shards\":[" + shards + "]" +
+           "\",\"away\":" + (away ? "true" : "false") + ",\"shards\":[" + shards + "]" +
            (fallback_ ? ",\"fallback\":" + fallback_->driver().state_json() : "") + "}";
   }
 
@@ -379,7 +395,8 @@ class ClusterStore final : public SharedStore, private StoreLine {
     for (const ClusterShards::Shown& one : *shown) views.push_back(one.driver->view(one.name));
     write_shards(views, out);
     if (fallback_) {
-      fallback_counters_.write(fallback_->driver().ladder().breaker().state(), out);
+      fallback_counters_.write(fallback_->driver().ladder().breaker().state(),
+                               fallback_->driver().away_for(), out);
     }
   }
 
@@ -445,6 +462,7 @@ class ClusterStore final : public SharedStore, private StoreLine {
   FallbackObserver fallback_observer_;
   FallbackCounters fallback_counters_;
   std::unique_ptr<HostedShard> fallback_;
+  bool await_fallback_ = false;
   ClusterShards shards_;
   std::thread thread_;
 };
@@ -477,7 +495,7 @@ Result<std::unique_ptr<SharedStore>> open_cluster(const policy::Model& model, Cl
   if (spec.fallback_url) {
     auto second = Server::fallback_of(model);
     if (!second) return second.error();
-    store->fall_back_to(std::move(*second));
+    store->fall_back_to(std::move(*second), role);
   }
   // The map, and then its masters.
   return started(std::move(store), spec, 2 * spec.connect_timeout + spec.deadline, observer);

@@ -178,8 +178,19 @@ TEST_F(Fallback, ThatCannotBeAskedIsSaidOnceThoughNobodyNeedsItAndThatItCanAgain
   Guard guard = open("", &heard);
   ASSERT_TRUE(until_rung(guard, Rung::store));
   EXPECT_TRUE(heard.until(Kind::fallback_away, 1)) << "the first store is well";
+  const auto away_seconds = [&guard] {
+    std::string metrics;
+    guard.impl().metrics().write(metrics);
+    const std::size_t at = metrics.find("\nweir_fallback_away_seconds ");
+    return at == std::string::npos ? -1 : std::stod(metrics.substr(at + 28));
+  };
+  EXPECT_GT(away_seconds(), 0);
+  EXPECT_FALSE(guard.impl().shared()->fallback()->answers);
+  EXPECT_NE(guard.impl().shared()->fallback()->trouble, "");
   second_.start();
   EXPECT_TRUE(heard.until(Kind::fallback_back, 1));
+  EXPECT_EQ(away_seconds(), 0);
+  EXPECT_TRUE(guard.impl().shared()->fallback()->answers);
   second_.execute({"ACL", "SETUSER", "default", "resetpass", ">another"});
   second_.execute({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no"});
   EXPECT_TRUE(heard.until(Kind::fallback_away, 2));

@@ -2,10 +2,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "breaker/probe_breaker.h"
 #include "guard/shard_counters.h"
+#include "guard/shard_driver.h"
+#include "guard/shared_store.h"
 #include "render/metrics.h"
 #include "weir/observer.h"
 
@@ -19,7 +22,8 @@ class FallbackCounters {
   void count(bool was_decided) noexcept {
     (was_decided ? decided_ : undecided_).fetch_add(1, std::memory_order_relaxed);
   }
-  void write(breaker::ProbeState state, render::Exposition& out) const {
+  void write(breaker::ProbeState state, std::optional<Nanos> away_for,
+             render::Exposition& out) const {
     using Type = render::Exposition::Type;
     out.family("weir_fallback_asks_total", Type::counter,
                "Asks that were put to the fallback store, by whether it decided them.");
@@ -28,12 +32,29 @@ class FallbackCounters {
     out.family("weir_fallback_breaker_state", Type::gauge,
                "Whether the fallback store is asked: 0 closed, 1 recovering, 2 open.");
     out.sample({}, number_of(state));
+    out.family("weir_fallback_away_seconds", Type::gauge,
+               "For how long the fallback store has been away, also where nobody asked it; 0: it "
+               "is there.");
+    out.sample({}, away_for.value_or(Nanos(0)));
   }
 
  private:
   std::atomic<std::uint64_t> decided_{0};
   std::atomic<std::uint64_t> undecided_{0};
 };
+
+// Whether it could be asked now.
+inline SharedStore::Fallback fallback_now(const ShardDriver& driver) {
+  const ShardDriver::Connection connection = driver.connection();
+  const bool answers = connection.up && !driver.away_for();
+  return {.answers = answers, .trouble = answers ? std::string() : connection.last_error};
+}
+
+// Whether it has answered, or something has come in its way.
+inline bool heard_of(const ShardDriver& driver) {
+  const ShardDriver::Connection connection = driver.connection();
+  return connection.up || !connection.trouble.empty();
+}
 
 // What the fallback store is short of, among the events of the first, as the whole is short of it:
 // whoever counts on it hears that it is gone before they need it.

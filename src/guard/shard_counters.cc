@@ -49,6 +49,9 @@ void write_shards(std::span<const ShardView> shards, render::Exposition& out) {
   each("weir_breaker_state", Type::gauge,
        "Whether the store is asked: 0 closed, 1 recovering, 2 open.",
        [](const ShardView& shard) { return number_of(shard.ladder.breaker().state()); });
+  each("weir_store_away_seconds", Type::gauge,
+       "For how long the store has been away, also where nobody asked it; 0: it is there.",
+       [](const ShardView& shard) { return shard.away_for.value_or(Nanos(0)); });
   out.family("weir_breaker_transitions_total", Type::counter,
              "Times that the store's breaker changed.");
   for (const ShardView& shard : shards) {

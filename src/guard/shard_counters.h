@@ -86,6 +86,7 @@ struct ShardView {
   const ladder::ShardLadder& ladder;
   Instant store_now;
   std::optional<Nanos> skew;  // the store's clock less this host's, where it is known
+  std::optional<Nanos> away_for;
 };
 
 // Writes the families of all shards.

@@ -180,9 +180,14 @@ ShardDriver::Connection ShardDriver::connection() const {
 std::string ShardDriver::state_json() const {
   std::string out = "{\"state\":";
   render::append_json_string(out, breaker::to_string(ladder_.breaker().state()));
-  const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(
-      clock_.mono() - ladder_.breaker().since());
-  out += ",\"state_for_ms\":" + std::to_string(since.count());
+  const auto ms = [](Nanos length) {
+    return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(length).count());
+  };
+  const auto ms_since = [&](MonoTime then) { return ms(clock_.mono() - then); };
+  out += ",\"state_for_ms\":" + ms_since(ladder_.breaker().since());
+  const std::optional<Nanos> away = away_for();
+  out += std::string(",\"away\":") + (away ? "true" : "false");
+  if (away) out += ",\"away_for_ms\":" + ms(*away);
   seat_.append_json(out);
   out += ",\"known_keys\":" + std::to_string(ladder_.known().size());
   out += ",\"owed_units\":" + std::to_string(ladder_.known().owed_units(moment().store));
@@ -195,12 +200,11 @@ std::string ShardDriver::state_json() const {
     out += ",\"clock_skew_us\":" + std::to_string(skew->count() / 1'000);
   }
   if (options_.client_clock) out += ",\"clock\":\"client\"";
-  const auto ms_since = [this](MonoTime then) {
-    return std::to_string(
-        std::chrono::duration_cast<std::chrono::milliseconds>(clock_.mono() - then).count());
-  };
   out += std::string(",\"connected\":") + (connection.up ? "true" : "false");
-  if (connection.up) out += ",\"connected_for_ms\":" + ms_since(connection.since);
+  if (connection.up || !connection.trouble.empty()) {
+    out += connection.up ? ",\"connected_for_ms\":" : ",\"disconnected_for_ms\":";
+    out += ms_since(connection.since);
+  }
   if (!connection.last_error.empty()) {
     out += ",\"last_error\":";
     render::append_json_string(out, connection.last_error);

@@ -81,7 +81,7 @@ class ShardDriver final : private store::redis::ClientEvents,
 
   struct Connection {
     bool up = false;
-    MonoTime since{};        // when it came to be so
+    MonoTime since{};        // when it came to be so; a failed attempt to connect changes nothing
     std::string trouble;     // why it is not
     std::string last_error;  // why the last one ended, or an ask failed, whichever came later
     MonoTime last_error_at{};
@@ -172,11 +172,14 @@ class ShardDriver final : private store::redis::ClientEvents,
   Connection connection() const;
   WorkerPart part() const { return seat_.part(); }
   std::optional<ladder::MembershipView> fleet_view() const { return seat_.view(); }
+  // Since the store can be relied on no more: its breaker opened, or there was no connection for
+  // some time though nobody asked. Until every key asks it again.
+  std::optional<Nanos> away_for() const noexcept;
   bool seated() const noexcept { return seat_.settled(); }
   std::string state_json() const;
   // Under that label; it lives as long as the name.
   ShardView view(std::string_view name) const {
-    return {name, counters_, ladder_, moment().store, clock_skew()};
+    return {name, counters_, ladder_, moment().store, clock_skew(), away_for()};
   }
 
  private:
@@ -250,6 +253,7 @@ class ShardDriver final : private store::redis::ClientEvents,
   void away_if_quiet();
   void back_if_quiet();
   void say_back();
+  void set_away(MonoTime since, bool said);
   // What was decided without this store, up to now.
   struct Elsewhere {
     std::uint64_t without = 0;
@@ -265,6 +269,7 @@ class ShardDriver final : private store::redis::ClientEvents,
   void note_store_time(MonoTime now);
 
   static constexpr std::int64_t kUnknownOffset = INT64_MIN;
+  static constexpr std::int64_t kNotAway = INT64_MIN;
 
   const Options options_;
   Clock& clock_;
@@ -275,6 +280,7 @@ class ShardDriver final : private store::redis::ClientEvents,
   std::atomic<std::int64_t> store_offset_ns_{kUnknownOffset};
   std::atomic<std::int64_t> rtt_ns_{0};  // of the latest answer; 0: none yet
   std::atomic<std::uint64_t> in_flight_{0};
+  std::atomic<std::int64_t> away_since_ns_{kNotAway};
   mutable std::mutex connection_mutex_;
   Connection connection_;
 
@@ -296,11 +302,8 @@ class ShardDriver final : private store::redis::ClientEvents,
     Elsewhere before{};
   };
   Away away_;
-  struct Unconnected {
-    MonoTime since{};
-    Elsewhere before{};
-  };
-  std::optional<Unconnected> unconnected_;  // since the last connection that was fit, or the start
+  std::optional<MonoTime> unconnected_;  // since the last connection that was fit, or the start
+  Elsewhere at_last_answer_;
   bool said_skew_ = false;
   Nanos load_off_{0};  // the clock that decides, less this machine's
   std::vector<std::unique_ptr<Flight>> flights_;

@@ -1,5 +1,6 @@
 #include "guard/shard_driver.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -580,7 +581,7 @@ TEST(ShardDriver, GivesBackWhatNobodyTook) {
   EXPECT_EQ(rig.remaining(), 10U);
 }
 
-// Before it opens five wait out their deadlines; while it is open three are decided at once.
+// Before it opens five find no connection; while it is open three are decided at once.
 TEST(ShardDriver, SaysAtTheReturnHowLongTheStoreWasAwayAndWhatWasDecidedWithoutIt) {
   const Rule rule(Algorithm::fixed_window, 100, 1h);
   Rig rig(FailurePolicy::bounded, rule);
@@ -589,7 +590,8 @@ TEST(ShardDriver, SaysAtTheReturnHowLongTheStoreWasAwayAndWhatWasDecidedWithoutI
   while (rig.driver.ladder().breaker().state() == breaker::ProbeState::closed) rig.answered(1);
   const std::uint64_t before = rig.driver.counters().without();
   EXPECT_GE(before, 5U);
-  const MonoTime opened = rig.driver.ladder().breaker().since();
+  const MonoTime ended = rig.driver.connection().since;
+  EXPECT_LT(ended, rig.driver.ladder().breaker().since());
   for (int i = 0; i < 3; ++i) rig.answered(2);
   rig.loop.run_for(10s);
   rig.redis.start_with_what_it_had();
@@ -598,11 +600,59 @@ TEST(ShardDriver, SaysAtTheReturnHowLongTheStoreWasAwayAndWhatWasDecidedWithoutI
   }
   const auto back = rig.heard.of(StoreEvent::Kind::back);
   ASSERT_EQ(back.size(), 1U);
-  EXPECT_EQ(back[0].away_for, rig.driver.ladder().breaker().since() - opened);
-  EXPECT_GT(back[0].away_for, Nanos(10s));
-  EXPECT_EQ(back[0].decided_without, rig.driver.counters().without() - before);
-  EXPECT_EQ(back[0].decided_without, 3U);
+  EXPECT_EQ(back[0].away_for, rig.driver.ladder().breaker().since() - ended)
+      << "since the connection ended";
+  EXPECT_EQ(back[0].decided_without, before + 3) << "those that opened the breaker, too";
   EXPECT_EQ(back[0].owed_units, before + 6);
+}
+
+// It stands, and says nothing: the calls that waited out their deadlines were decided without it.
+TEST(ShardDriver, CountsTheCallsThatFoundOutThatTheStoreHangs) {
+  const Rule rule(Algorithm::fixed_window, 100, 1h);
+  Rig rig(FailurePolicy::closed, rule);
+  const auto hang_and_come_back = [&rig](int asked) {
+    rig.redis.hang();
+    for (int i = 0; i < asked; ++i) rig.answered(1);
+    EXPECT_EQ(rig.driver.ladder().breaker().state(), breaker::ProbeState::open);
+    rig.redis.go_on();
+    while (rig.driver.ladder().breaker().state() != breaker::ProbeState::closed) {
+      rig.loop.run_for(1ms);
+    }
+    return rig.heard.of(StoreEvent::Kind::back).back().decided_without;
+  };
+  rig.answered(1);
+  EXPECT_EQ(hang_and_come_back(7), 7U);
+  // One call that fails alone is no outage, and is not counted to the next.
+  rig.redis.hang();
+  rig.answered(1);
+  rig.redis.go_on();
+  rig.loop.run_for(1s);
+  rig.answered(1);
+  EXPECT_EQ(hang_and_come_back(6), 6U);
+}
+
+// An operator sees it as the log says it: since when, and no more once it is back.
+TEST(ShardDriver, ShowsSinceWhenTheStoreIsAwayThoughItsBreakerIsClosed) {
+  using ::testing::HasSubstr;
+  const Rule rule(Algorithm::fixed_window, 100, 1h);
+  Rig rig(FailurePolicy::closed, rule);
+  EXPECT_EQ(rig.driver.away_for(), std::nullopt);
+  EXPECT_THAT(rig.driver.state_json(), HasSubstr("\"away\":false"));
+  EXPECT_THAT(rig.metrics(), HasSubstr("weir_store_away_seconds{shard=\"0\"} 0\n"));
+  rig.redis.stop();
+  rig.loop.run_for(1ms);
+  const MonoTime ended = rig.driver.connection().since;
+  rig.loop.run_for(ended + 30s - rig.loop.mono());
+  EXPECT_EQ(rig.driver.ladder().breaker().state(), breaker::ProbeState::closed) << "nobody asked";
+  EXPECT_EQ(rig.driver.away_for(), 30s);
+  EXPECT_EQ(rig.driver.connection().since, ended) << "whatever attempts failed since";
+  EXPECT_THAT(rig.driver.state_json(), HasSubstr("\"away\":true,\"away_for_ms\":30000,"));
+  EXPECT_THAT(rig.driver.state_json(), HasSubstr("\"disconnected_for_ms\":30000,"));
+  EXPECT_THAT(rig.metrics(), HasSubstr("weir_store_away_seconds{shard=\"0\"} 30\n"));
+  rig.redis.start_with_what_it_had();
+  rig.loop.run_for(5s);
+  EXPECT_EQ(rig.driver.away_for(), std::nullopt);
+  EXPECT_THAT(rig.metrics(), HasSubstr("weir_store_away_seconds{shard=\"0\"} 0\n"));
 }
 
 // Nobody asks, or too few do for the breaker to open: the outage is told all the same, once.

@@ -49,6 +49,7 @@ void ShardDriver::on_vote(const redis::Vote& vote) {
   }
   note_store_time(now);
   counters_.count_answer(vote.latency);
+  at_last_answer_ = elsewhere_so_far();
   rtt_ns_.store(vote.latency.count(), std::memory_order_relaxed);
   changed(ladder_.breaker().on_answer(vote.generation, vote.latency, now), nullptr);
 }
@@ -87,6 +88,7 @@ void ShardDriver::on_report(const redis::StoreReport& report) {
   }
   unconnected_.reset();
   back_if_quiet();
+  at_last_answer_ = elsewhere_so_far();
   note_origin(report);
   host_.connection_changed();
 }
@@ -109,11 +111,12 @@ void ShardDriver::on_disconnected(const redis::ErrorRow& why, std::string_view t
   {
     std::lock_guard lock(connection_mutex_);
     connection_.up = false;
-    connection_.since = connection_.last_error_at = clock_.mono();
+    connection_.last_error_at = clock_.mono();
+    if (!unconnected_) connection_.since = connection_.last_error_at;
     connection_.trouble = redis::told(why, text);
     connection_.last_error = connection_.trouble;
   }
-  if (!unconnected_) unconnected_ = {clock_.mono(), elsewhere_so_far()};
+  if (!unconnected_) unconnected_ = clock_.mono();
   away_if_quiet();
   seat_.store_away();
   host_.connection_changed();
@@ -156,10 +159,11 @@ void ShardDriver::changed(ProbeBreaker::Change change, const redis::ErrorRow* wh
   arm();
 }
 
-// From the first opening on, however often it opens again before every key is back.
+// From the first opening on, however often it opens again before every key is back. The calls that
+// opened it were decided without the store, too.
 void ShardDriver::say_opened(const redis::ErrorRow* why) {
   const MonoTime now = clock_.mono();
-  if (!away_.now) away_ = {.now = true, .said = false, .since = now, .before = elsewhere_so_far()};
+  if (!away_.now) set_away(unconnected_.value_or(now), false);
   if (std::exchange(away_.said, false)) return;
   tell({.kind = StoreEvent::Kind::away,
         .why = why_away(why, connection().trouble),
@@ -168,8 +172,8 @@ void ShardDriver::say_opened(const redis::ErrorRow* why) {
 
 // A server whose callers are few would say nothing of an outage that its breaker never hears of.
 void ShardDriver::away_if_quiet() {
-  if (away_.now || stopping_ || clock_.mono() - unconnected_->since < kAwayAfter) return;
-  away_ = {.now = true, .said = true, .since = unconnected_->since, .before = unconnected_->before};
+  if (away_.now || stopping_ || clock_.mono() - *unconnected_ < kAwayAfter) return;
+  set_away(*unconnected_, true);
   tell({.kind = StoreEvent::Kind::away, .why = connection().trouble});
 }
 
@@ -178,20 +182,32 @@ void ShardDriver::back_if_quiet() {
   if (away_.now && ladder_.breaker().state() == breaker::ProbeState::closed) say_back();
 }
 
+// Whoever hears of it and looks finds it so.
 void ShardDriver::say_back() {
-  tell({.kind = StoreEvent::Kind::back,
-        .owed_units = ladder_.known().owed_units(moment().store),
-        .away_for = clock_.mono() - away_.since,
-        .decided_without = counters_.without() - away_.before.without,
-        .by_fallback = counters_.by_fallback() - away_.before.by_fallback});
+  const StoreEvent back{.kind = StoreEvent::Kind::back,
+                        .owed_units = ladder_.known().owed_units(moment().store),
+                        .away_for = clock_.mono() - away_.since,
+                        .decided_without = counters_.without() - away_.before.without,
+                        .by_fallback = counters_.by_fallback() - away_.before.by_fallback};
   away_ = {};
+  away_since_ns_.store(kNotAway, std::memory_order_relaxed);
+  at_last_answer_ = elsewhere_so_far();
+  tell(back);
+}
+
+void ShardDriver::set_away(MonoTime since, bool said) {
+  away_ = {.now = true, .said = said, .since = since, .before = at_last_answer_};
+  away_since_ns_.store(since.time_since_epoch().count(), std::memory_order_relaxed);
+}
+
+std::optional<Nanos> ShardDriver::away_for() const noexcept {
+  const std::int64_t since = away_since_ns_.load(std::memory_order_relaxed);
+  if (since == kNotAway) return std::nullopt;
+  return std::max(clock_.mono().time_since_epoch() - Nanos(since), Nanos(0));
 }
 
 void ShardDriver::started_without() {
-  away_ = {.now = true,
-           .said = false,
-           .since = unconnected_ ? unconnected_->since : clock_.mono(),
-           .before = unconnected_ ? unconnected_->before : Elsewhere{}};
+  set_away(unconnected_.value_or(clock_.mono()), false);
   seat_.started_without();
   if (connection().up) back_if_quiet();
 }

@@ -90,7 +90,8 @@ class ThreadedStore final : public SharedStore, private StoreLine {
       const ShardView view = driver_.view("0");
       write_shards({&view, 1}, out);
       if (fallback_) {
-        fallback_counters_.write(fallback_->driver().ladder().breaker().state(), out);
+        fallback_counters_.write(fallback_->driver().ladder().breaker().state(),
+                                 fallback_->driver().away_for(), out);
       }
     });
   }
@@ -111,10 +112,15 @@ class ThreadedStore final : public SharedStore, private StoreLine {
   }
 
   // Asked while the first one cannot be. Before start().
-  void fall_back_to(Server server) {
+  void fall_back_to(Server server, FleetRole role) {
+    await_fallback_ = role == FleetRole::worker;
     fallback_ = std::make_unique<HostedShard>(
         io_, redis::server_wire(io_, server.spec, server.url, clock_), std::move(server.options),
-        std::move(server.keys), clock_, &fallback_observer_, HostedShard::Ports{});
+        std::move(server.keys), clock_, &fallback_observer_,
+        HostedShard::Ports{.connection_changed = [this] {
+          std::lock_guard lock(ready_mutex_);
+          ready_changed_.notify_all();
+        }});
   }
 
   // Views are written there from now on, and the one that stands there is taken up. Before start().
@@ -156,10 +162,15 @@ class ThreadedStore final : public SharedStore, private StoreLine {
   std::optional<std::string> wait_ready(Nanos patience) {
     std::unique_lock lock(ready_mutex_);
     ShardDriver::Connection now;
-    const bool heard = ready_changed_.wait_for(lock, patience, [&] {
+    const auto until = std::chrono::steady_clock::now() + patience;
+    const bool heard = ready_changed_.wait_until(lock, until, [&] {
       now = driver_.connection();
       return (now.up && driver_.seated()) || !now.trouble.empty();
     });
+    // Only so that what is said at the start is true of it, too.
+    if (await_fallback_) {
+      ready_changed_.wait_until(lock, until, [&] { return heard_of(fallback_->driver()); });
+    }
     if (now.up) return std::nullopt;
     if (heard) return now.trouble;
     return redis::told(redis::row_of(redis::LocalFault::connect_timeout), {});
@@ -199,6 +210,10 @@ class ThreadedStore final : public SharedStore, private StoreLine {
     return driver_.ladder().breaker().state() != breaker::ProbeState::open;
   }
   bool connected() const override { return driver_.connection().up; }
+  std::optional<Fallback> fallback() const override {
+    if (!fallback_) return std::nullopt;
+    return fallback_now(fallback_->driver());
+  }
   WorkerPart part() const override { return driver_.part(); }
   std::uint64_t known_keys() const override { return driver_.ladder().known().size(); }
   std::string state_json() const override {
@@ -325,6 +340,7 @@ class ThreadedStore final : public SharedStore, private StoreLine {
   FallbackObserver fallback_observer_;
   FallbackCounters fallback_counters_;
   std::unique_ptr<HostedShard> fallback_;
+  bool await_fallback_ = false;
   std::thread thread_;
   std::optional<ViewWriter> writer_;  // last: its thread posts to the loop
 };
@@ -345,7 +361,7 @@ Result<std::unique_ptr<SharedStore>> SharedStore::open(const policy::Model& mode
   if (spec.fallback_url) {
     auto second = Server::fallback_of(model);
     if (!second) return second.error();
-    store->fall_back_to(std::move(*second));
+    store->fall_back_to(std::move(*second), role);
   }
   if (role == FleetRole::worker && !spec.workers.state.empty()) {
     auto folder =

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -92,6 +93,12 @@ class SharedStore {
   virtual bool connected() const = 0;
   // Whether some counters can be asked about: of a cluster's, those of the masters that are there.
   virtual bool reachable() const { return answering() && connected(); }
+  // The second store, where the policy names one: whether it could take the first one's place now.
+  struct Fallback {
+    bool answers = false;
+    std::string trouble;  // why it does not, where that is known
+  };
+  virtual std::optional<Fallback> fallback() const { return std::nullopt; }
   // What this process could decide by itself.
   virtual WorkerPart part() const = 0;
   // Counters whose last known state is kept here.

@@ -90,10 +90,13 @@ void AdminHandler::readyz(const http::Request&, http::Exchange& exchange) {
   const bool away = shared != nullptr && !(shared->answering() && shared->connected());
   const guard::UsageRecorder* usage = parts_.guard.impl().usage();
   const bool unrecorded = usage != nullptr && !usage->writable();
-  text_ += fault || away || unrecorded ? "true" : "false";
+  const auto fallback = shared != nullptr ? shared->fallback() : std::nullopt;
+  const bool without_fallback = fallback && !fallback->answers;
+  text_ += fault || away || unrecorded || without_fallback ? "true" : "false";
   text_ += ",\"generation\":";
   render::append_number(text_, parts_.guard.generation());
   if (shared != nullptr) append_worker(away, shared->part());
+  if (fallback) append_fallback(*fallback);
   if (usage != nullptr) text_ += ",\"journal\":" + usage->state_json();
   if (fault) {
     // Serving goes on by the policy before; whoever changed the file must hear of it.
@@ -113,6 +116,13 @@ void AdminHandler::append_worker(bool away, const guard::WorkerPart& part) {
   if (part.has_part) return;
   text_ += ",\"why_no_part\":";
   render::append_json_string(text_, part.why_none);
+}
+
+void AdminHandler::append_fallback(const guard::SharedStore::Fallback& fallback) {
+  text_ += std::string(",\"fallback_answers\":") + (fallback.answers ? "true" : "false");
+  if (fallback.answers || fallback.trouble.empty()) return;
+  text_ += ",\"why_no_fallback\":";
+  render::append_json_string(text_, fallback.trouble);
 }
 
 void AdminHandler::metrics(const http::Request&, http::Exchange& exchange) {

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "guard/fleet_seat.h"
+#include "guard/shared_store.h"
 #include "server/admin/admin_access.h"
 #include "server/health.h"
 #include "server/http/check_body.h"
@@ -37,6 +38,7 @@ class AdminHandler final : public http::Handler {
   void index(const http::Request& request, http::Exchange& exchange);
   void healthz(const http::Request& request, http::Exchange& exchange);
   void append_worker(bool away, const guard::WorkerPart& part);
+  void append_fallback(const guard::SharedStore::Fallback& fallback);
   void readyz(const http::Request& request, http::Exchange& exchange);
   void metrics(const http::Request& request, http::Exchange& exchange);
   void store(const http::Request& request, http::Exchange& exchange);

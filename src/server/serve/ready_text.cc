@@ -97,6 +97,8 @@ void append_line(std::string& out, std::string_view name, const Address& address
     if (scheme == Scheme::https) out += " (TLS)";
   } else {
     out += url(address, scheme);
+    // The URL is to be tried from here; who may come from elsewhere must be seen, too.
+    if (address.url() != "http://" + address.text()) out += " (on " + address.text() + ")";
   }
   out += '\n';
 }
@@ -137,6 +139,15 @@ std::string store_line(const policy::StoreSpec& spec, bool answers, const guard:
   return out + " holds a part, one of " + std::to_string(part.workers);
 }
 
+std::string fallback_line(const policy::StoreSpec& spec,
+                          const std::optional<guard::SharedStore::Fallback>& fallback) {
+  if (!fallback || !spec.fallback_url) return {};
+  std::string out = policy::redacted(*spec.fallback_url);
+  if (fallback->answers) return out + " answers";
+  out += " does not answer";
+  return fallback->trouble.empty() ? out : out + ": " + fallback->trouble;
+}
+
 std::string ready_text(const ReadyFacts& facts, const policy::Model& model) {
   std::string out = "weir ";
   out += kVersion;
@@ -149,6 +160,7 @@ std::string ready_text(const ReadyFacts& facts, const policy::Model& model) {
   append_line(out, "grpc", facts.grpc, scheme(facts.tls.grpc));
   append_line(out, "admin", facts.admin, scheme(facts.tls.admin));
   if (!facts.store.empty()) out += "  store  " + facts.store + "\n";
+  if (!facts.fallback.empty()) out += "  fallback " + facts.fallback + "\n";
   // Who must show a certificate has more to type than a line.
   if (speaks_tls(facts.tls, facts.tls.http) && !facts.tls.client_ca_file.empty()) return out;
   const std::string line = try_line(facts.http, model, scheme(facts.tls.http));

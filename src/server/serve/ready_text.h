@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "guard/fleet_seat.h"
+#include "guard/shared_store.h"
 #include "policy/model.h"
 #include "server/address.h"
 #include "server/serve.h"
@@ -19,11 +21,16 @@ struct ReadyFacts {
   Address grpc;
   Address admin;
   ServeTls tls;
-  std::string store;  // a line on the shared store, and this worker's part of it; empty: none
+  std::string store;     // a line on the shared store, and this worker's part of it; empty: none
+  std::string fallback;  // a line on the one that is asked while that one is away; empty: none
 };
 
 // "redis://10.0.0.5:6379/0 answers; worker host:/var/lib/weir holds a part, one of 3".
 std::string store_line(const policy::StoreSpec& spec, bool answers, const guard::WorkerPart& part);
+
+// "redis://10.0.1.5:6379/0 does not answer: connection refused".
+std::string fallback_line(const policy::StoreSpec& spec,
+                          const std::optional<guard::SharedStore::Fallback>& fallback);
 
 // What the server says once it serves: its addresses, and a line that can be typed to try it.
 std::string ready_text(const ReadyFacts& facts, const policy::Model& model);

@@ -37,6 +37,23 @@ TEST(ReadyText, SaysWhatThisWorkerCouldDoWithoutItsStore) {
             "without it: has not read the fleet's members yet");
 }
 
+TEST(ReadyText, SaysWhetherTheFallbackStoreWouldBeOfHelp) {
+  policy::StoreSpec spec;
+  EXPECT_EQ(fallback_line(spec, std::nullopt), "");
+  spec.fallback_url = "redis://:secret@second:6379/0";
+  EXPECT_EQ(fallback_line(spec, guard::SharedStore::Fallback{.answers = true, .trouble = {}}),
+            "redis://***@second:6379/0 answers");
+  EXPECT_EQ(fallback_line(spec, guard::SharedStore::Fallback{.answers = false, .trouble = "gone"}),
+            "redis://***@second:6379/0 does not answer: gone");
+  ReadyFacts facts{.http = parse_address("off").value(),
+                   .grpc = parse_address("off").value(),
+                   .admin = parse_address("off").value()};
+  facts.store = "the first";
+  facts.fallback = "the second";
+  EXPECT_THAT(ready_text(facts, policy().model()),
+              ::testing::HasSubstr("\n  store  the first\n  fallback the second\n"));
+}
+
 TEST(ReadyText, NamesTheDoorsThatAreOpen) {
   const ReadyFacts facts{.policy_path = "weir.yaml",
                          .lanes = 1,
@@ -45,7 +62,7 @@ TEST(ReadyText, NamesTheDoorsThatAreOpen) {
                          .admin = parse_address("off").value()};
   EXPECT_EQ(ready_text(facts, policy().model()),
             "weir 0.1.0 is ready: weir.yaml, 2 routes, 1 lane\n"
-            "  http   http://127.0.0.1:8080\n"
+            "  http   http://127.0.0.1:8080 (on 0.0.0.0:8080)\n"
             "  grpc   0.0.0.0:8081\n"
             "try:\n"
             "  curl -si http://127.0.0.1:8080/v1/check -d "
@@ -61,7 +78,7 @@ TEST(ReadyText, SaysWhichDoorsSpeakTls) {
                    .tls = {.cert_file = "cert.pem", .key_file = "key.pem"}};
   EXPECT_THAT(
       ready_text(facts, policy().model()),
-      ::testing::AllOf(::testing::HasSubstr("  http   https://127.0.0.1:8080\n"
+      ::testing::AllOf(::testing::HasSubstr("  http   https://127.0.0.1:8080 (on 0.0.0.0:8080)\n"
                                             "  grpc   0.0.0.0:8081 (TLS)\n"
                                             "  admin  http://127.0.0.1:6070\n"),
                        ::testing::HasSubstr("curl -si --insecure https://127.0.0.1:8080/")));
@@ -92,7 +109,7 @@ TEST(ReadyText, SaysWhatADomainHasAndHowToAskIt) {
                          .admin = parse_address("off").value()};
   EXPECT_EQ(ready_text(facts, domains("shop").model()),
             "weir 0.1.0 is ready: config, domain shop with 2 limits, 2 lanes\n"
-            "  http   http://127.0.0.1:8080\n"
+            "  http   http://127.0.0.1:8080 (on 0.0.0.0:8080)\n"
             "try:\n"
             "  curl -si http://127.0.0.1:8080/json -d "
             "'{\"domain\":\"shop\",\"descriptors\":[{\"entries\":[{\"key\":\"path\",\"value\":"

@@ -111,7 +111,9 @@ int serve(const ServeOptions& options, std::ostream& out, std::ostream& err) {
       .store = shared != nullptr
                    ? store_line(policy.model().store, shared->answering() && shared->connected(),
                                 shared->part())
-                   : std::string()};
+                   : std::string(),
+      .fallback = shared != nullptr ? fallback_line(policy.model().store, shared->fallback())
+                                    : std::string()};
   const std::string text = ready_text(facts, policy.model());
   Result<std::unique_ptr<Server>> server = Server::make(std::move(*parts), log);
   if (!server) {

@@ -165,6 +165,9 @@ TEST(SharedStore, AnOutageInWhichNobodyAsksIsLoggedOnceWhenItBeginsAndOnceWhenIt
   };
   redis.kill();
   logged("event=store_away ", 1);
+  EXPECT_THAT(weir.admin("GET", "/store").body,
+              ::testing::AllOf(HasSubstr("\"state\":\"closed\""), HasSubstr("\"away\":true")))
+      << "nobody asked, so the breaker heard of nothing";
   redis.start();
   logged("event=store_back ", 1);
   redis.pause();
@@ -173,6 +176,30 @@ TEST(SharedStore, AnOutageInWhichNobodyAsksIsLoggedOnceWhenItBeginsAndOnceWhenIt
   logged("event=store_back ", 2);
   EXPECT_EQ(lines("event=store_away "), 2) << weir.err();
   EXPECT_EQ(lines("event=store_answers_again"), 0) << "the breaker never opened: " << weir.err();
+}
+
+// Who counts on it hears at the start, and whenever they look, that it would be of no help.
+TEST(SharedStore, AFallbackThatIsAwayIsSaidInTheReadyTextAndByReadyz) {
+  testing::RedisServer first;
+  testing::RedisServer second;
+  second.kill();
+  const std::string url = "redis://127.0.0.1:" + std::to_string(second.port()) + "/0";
+  std::string text = policy(first, "500ms");
+  text.insert(text.find(", deadline"), ", fallback: '" + url + "'");
+  ServedProcess weir(text);
+  ASSERT_TRUE(weir.ready()) << weir.err();
+  EXPECT_THAT(weir.out(), HasSubstr("\n  fallback " + url + " does not answer: "));
+  const auto readyz = weir.admin("GET", "/readyz");
+  EXPECT_EQ(readyz.status, 200);
+  EXPECT_THAT(readyz.body, HasSubstr("{\"ready\":true,\"degraded\":true,"));
+  EXPECT_THAT(readyz.body, HasSubstr("\"store_answers\":true"));
+  EXPECT_THAT(readyz.body, HasSubstr("\"fallback_answers\":false,\"why_no_fallback\":\""));
+  second.start();
+  EXPECT_TRUE(ServedProcess::within([&] {
+    const std::string body = weir.admin("GET", "/readyz").body;
+    return body.find("\"degraded\":false") != std::string::npos &&
+           body.find("\"fallback_answers\":true") != std::string::npos;
+  })) << weir.admin("GET", "/readyz").body;
 }
 
 TEST(SharedStore, AnOutageIsExplainedForWhoAsksAsOften) {
