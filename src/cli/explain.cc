@@ -4,6 +4,7 @@
 
 #include "cli/number.h"
 #include "cli/open_policy.h"
+#include "cli/serve_faults.h"
 #include "ladder/explain.h"
 #include "policy/duration.h"
 #include "policy/envoy/request_story.h"
@@ -73,6 +74,14 @@ ExitCode explain_errors(Environment& environment, const ExplainCommand& command)
   return ExitCode::as_asked;
 }
 
+// What is explained need not be what serve would do: it may refuse the policy.
+void warn_of_serve(Environment& environment, const std::string& path, const Policy& policy) {
+  for (Fault fault : serve_faults(path, policy)) {
+    fault.warning = false;  // said in front
+    environment.err << "weir: warning: serve refuses this policy: " << fault.text() << '\n';
+  }
+}
+
 }  // namespace
 
 ExitCode explain(Environment& environment, const ExplainCommand& command) {
@@ -104,6 +113,7 @@ ExitCode explain(Environment& environment, const ExplainCommand& command) {
   }
   const auto explanation = ladder::explain(policy->model(), options);
   if (!explanation) return fail(environment, ExitCode::usage, explanation.error().message);
+  warn_of_serve(environment, command.policy, *policy);
   environment.out << (command.json ? ladder::explain_json(*explanation)
                                    : ladder::explain_text(*explanation));
   return ExitCode::as_asked;

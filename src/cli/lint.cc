@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "cli/lint_store.h"
 #include "cli/open_policy.h"
-#include "guard/openable.h"
+#include "cli/serve_faults.h"
 #include "policy/load.h"
 #include "render/text.h"
 #include "weir/policy.h"
@@ -43,8 +45,15 @@ class Linter {
   void lint() {
     if (!readable()) return tell_unreadable();
     policy::Loaded loaded = policy::load_path(path_);
-    for (const Fault& fault : loaded.faults) tell(fault);
-    if (loaded.model) look_at_its_store(Policy(std::move(loaded.model)));
+    for (const Fault& fault : loaded.faults) {
+      tell(fault);
+      if (!fault.warning) told_.push_back(fault.field);
+    }
+    if (loaded.model) {
+      look_at_its_store(Policy(std::move(loaded.model)));
+    } else if (loaded.draft) {
+      look_at_its_store(Policy(std::move(loaded.draft)));
+    }
     environment_.out << (command_.json ? json_summary() : path_ + ": " + summary()) << '\n';
   }
 
@@ -73,7 +82,8 @@ class Linter {
     environment_.out << (command_.json ? json_of(fault) : fault.text()) << '\n';
   }
 
-  // A file without faults may still ask for what its store cannot do.
+  // A file without faults may still ask for what its store cannot do; and whoever mends some should
+  // not learn of the rest afterwards.
   void look_at_its_store(Policy policy) {
     if (const auto other = store_override(environment_, command_.store)) {
       if (const auto fault = fault_of(*other)) {
@@ -87,19 +97,13 @@ class Linter {
       ++faults_;
       return;
     }
-    const bool shared = !moved->model().store.url.starts_with("memory:");
-    if (const auto open = policy::undecided_domains(moved->model()); shared && !open.empty()) {
-      tell({.file = path_,
-            .field = "rls.protects",
-            .problem = "domain '" + open.front() +
-                       "' does not say what happens while the store cannot be asked",
-            .allowed = "serve needs --protects",
-            .warning = true});
-    }
-    // Closed asks least of a store: --protects may say so.
-    const Policy decided = moved->with_protects(Protects::security);
-    if (const auto fits = guard::check_openable(decided.model()); !fits) {
-      for (const Fault& fault : policy::faults_of(path_, fits.error())) tell(fault);
+    for (const Fault& fault : serve_faults(path_, *moved)) {
+      // What is wrong with a field is told already: that it says nothing then is no news.
+      const bool told = !fault.field.empty() &&
+                        std::any_of(told_.begin(), told_.end(), [&](const std::string& field) {
+                          return field == fault.field || field.starts_with(fault.field + ".");
+                        });
+      if (!told || fault.field.starts_with("routes.")) tell(fault);
     }
     if (command_.connect && faults_ == 0) connect(moved->model().store);
   }
@@ -146,8 +150,9 @@ class Linter {
   std::size_t faults_ = 0;
   std::size_t warnings_ = 0;
   bool unread_ = false;
-  bool asked_ = false;     // its store, and its fallback, and they answered
-  std::string not_asked_;  // what of it should have been, and could not be
+  std::vector<std::string> told_;  // fields that have a fault
+  bool asked_ = false;             // its store, and its fallback, and they answered
+  std::string not_asked_;          // what of it should have been, and could not be
 };
 
 }  // namespace

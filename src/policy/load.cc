@@ -204,8 +204,11 @@ bool failed(const std::vector<Fault>& faults) {
 // Draws the lines that all files together make: domains that are decided from outside, the index.
 Loaded finished(std::shared_ptr<Model> model, Loader& loader) {
   loader.finish(*model);
-  Loaded out{.model = nullptr, .faults = std::move(loader.faults())};
-  if (failed(out.faults)) return out;
+  Loaded out{.model = nullptr, .draft = nullptr, .faults = std::move(loader.faults())};
+  if (failed(out.faults)) {
+    out.draft = std::move(model);
+    return out;
+  }
   if (model->rls.protects) decide_domains(*model, *model->rls.protects);
   model->matcher = Matcher::build(*model);
   out.model = std::move(model);

@@ -17,6 +17,9 @@ inline constexpr std::size_t kMaxFiles = 10'000;
 // What came of reading: a model, or faults that stand against one; warnings beside either.
 struct Loaded {
   std::shared_ptr<Model> model;
+  // What could be read of a policy that has faults, so that what else it lacks is told with them;
+  // nothing decides by it.
+  std::shared_ptr<Model> draft;
   std::vector<Fault> faults;
   bool unreadable = false;  // the file itself is not there
 };

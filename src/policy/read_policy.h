@@ -15,8 +15,9 @@ inline constexpr std::size_t kMaxInputs = 64;
 inline constexpr std::size_t kMaxTrustedProxies = 1'000;
 
 // Reads a whole native policy file; the domains that its `rls:` names, and the matcher, are the
-// loader's (load.h).
-// Errors:      absent where a fault stands against loading.
+// loader's (load.h). Where a fault stands against loading, what could be read beside it.
+//
+// Errors:      absent where the text is no policy at all.
 std::shared_ptr<Model> read_policy(std::string_view text, FaultList& faults);
 
 // In hexadecimal.
