@@ -162,6 +162,10 @@ TEST_F(SettlingGuard, ServesBeyondItsPartIntoTheJournalUpToTheCap) {
     if (decision.rung == Rung::journal) {
       EXPECT_EQ(decision.reason, Reason::over_share);
       EXPECT_EQ(decision.http_status(), 200);
+      ASSERT_EQ(decision.rules().size(), 1U);
+      EXPECT_FALSE(decision.rules()[0].fits) << "which rule it is that was served beyond its part";
+    } else if (decision.allowed()) {
+      EXPECT_TRUE(decision.rules().empty() || decision.rules()[0].fits);
     }
   }
   EXPECT_EQ(served[Rung::share], 5);

@@ -144,9 +144,12 @@ std::string_view nearest(std::string_view given, const std::vector<std::string_v
   std::string_view best;
   std::size_t fewest = 3;
   for (const std::string_view word : known) {
-    const std::size_t count = edits(given, word);
     const std::size_t patience =
         std::max<std::size_t>(1, std::min<std::size_t>(2, word.size() / 3));
+    const std::size_t apart =
+        std::max(given.size(), word.size()) - std::min(given.size(), word.size());
+    if (apart > patience) continue;
+    const std::size_t count = edits(given, word);
     if (count <= patience && count < fewest) {
       fewest = count;
       best = word;

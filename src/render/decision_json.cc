@@ -55,7 +55,9 @@ void append_decision_members(std::string& out, const Decision& decision) {
     append_json_string(out, decision.route);
   }
   if (!decision.fault.empty()) {
-    out += decision.reason == Reason::missing_value ? ",\"lacks\":" : ",\"fault\":";
+    out += decision.reason == Reason::missing_value   ? ",\"lacks\":"
+           : decision.reason == Reason::unknown_route ? ",\"nearest\":"
+                                                      : ",\"fault\":";
     append_json_string(out, decision.fault);
   }
   if (!decision.allowed()) append_ms(out, ",\"retry_after_ms\":", decision.retry_after);

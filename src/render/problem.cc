@@ -113,6 +113,10 @@ void append_detail(std::string& out, const Decision& decision) {
       return;
     case Reason::unknown_route:
       out += "the policy has no such route";
+      if (!decision.fault.empty()) {
+        out += "; the nearest is ";
+        append_name(out, decision.fault);
+      }
       return;
     case Reason::unmatched_request:
       out += "no route of the policy matches this request, and the policy refuses such requests";

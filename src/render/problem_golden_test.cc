@@ -50,6 +50,8 @@ constexpr ProblemCase kCases[] = {
      "no route of the policy matches this request, and the policy refuses such requests"},
     {Verdict::refused, Rung::policy, Reason::unknown_route, false, 404, std::nullopt, "about:blank",
      "the policy has no such route"},
+    {Verdict::refused, Rung::policy, Reason::unknown_route, false, 404, std::nullopt, "about:blank",
+     R"(the policy has no such route; the nearest is "login")", "login"},
     {Verdict::refused, Rung::policy, Reason::missing_value, false, 400, std::nullopt, "about:blank",
      R"(limit "5 per minute by ip" (5 per 60 s) of route "login" needs a value that the request lacks)"},
     {Verdict::refused, Rung::policy, Reason::missing_value, false, 400, std::nullopt, "about:blank",
@@ -103,7 +105,9 @@ TEST(Problem, NamesTheLimitThatDenied) {
     EXPECT_EQ(body["status"], c.status) << c.detail;
     EXPECT_EQ(body["type"], c.type) << c.detail;
     EXPECT_EQ(body["detail"], c.detail);
-    const char* member = c.reason == Reason::missing_value ? "lacks" : "fault";
+    const char* member = c.reason == Reason::missing_value   ? "lacks"
+                         : c.reason == Reason::unknown_route ? "nearest"
+                                                             : "fault";
     EXPECT_EQ(body.value(member, ""), c.fault);
     EXPECT_FALSE(std::string(body["title"]).empty());
     EXPECT_EQ(body["verdict"], to_string(c.verdict));

@@ -191,7 +191,10 @@ bool CheckBody::complete() {
   }
   by_request = (seen_ & kRequest) != 0;
   if (by_request && (seen_ & (kRoute | kDescriptors)) != 0) {
-    return wrong("request", "stands beside route or descriptors; give one of the two forms");
+    return wrong("request",
+                 "stands beside route or descriptors; give request alone, whose match finds the "
+                 "route and whose values are its own, or route with descriptors, which alone can "
+                 "give the policy's inputs");
   }
   if (!by_request && (seen_ & kRoute) == 0) {
     return wrong("route", "is missing (or domain, or request, to find the route by match)");

@@ -3,11 +3,14 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "guard/descriptor_values.h"
 #include "guard/impl.h"
 #include "guard/metered_call.h"
 #include "guard/request_name.h"
+#include "policy/fault_list.h"
+#include "policy/model.h"
 #include "render/decision_json.h"
 #include "render/headers.h"
 #include "render/problem.h"
@@ -109,8 +112,23 @@ void CheckHandler::check(Exchange& exchange) {
     call->later.emplace(exchange.later());
     return;
   }
-  exchange.decision(call->decision);
+  answer(call->decision, exchange);
   spare_.reset(call);
+}
+
+// Who misspelt a route's name is told the one that is nearest, as on the command line; of more
+// routes than these comparing would cost more than checking.
+void CheckHandler::answer(Decision& decision, Exchange& exchange) {
+  constexpr std::size_t kMostCompared = 64;
+  if (decision.reason != Reason::unknown_route) return exchange.decision(decision);
+  const Policy policy = parts_.guard.policy();  // holds the name until it is written
+  const auto& routes = policy.model().routes;
+  std::vector<std::string_view> names;
+  for (std::size_t i = 0; i < routes.size() && routes.size() <= kMostCompared; ++i)
+    names.push_back(routes[i].name);
+  decision.fault = policy::nearest(body_.route, names);
+  exchange.decision(decision);
+  decision.fault = {};
 }
 
 namespace {

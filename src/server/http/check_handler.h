@@ -48,6 +48,7 @@ class CheckHandler final : public Handler {
   void json(const Request& request, Exchange& exchange);
   void healthcheck(const Request& request, Exchange& exchange);
   void check(Exchange& exchange);
+  void answer(Decision& decision, Exchange& exchange);
   void check_named(std::string_view key, Exchange& exchange);
   void ask(std::function<void(Decision)> done,
            const std::shared_ptr<guard::MeteredCall>& call = {});

@@ -12,6 +12,12 @@ constexpr std::size_t kKeptBuffer = 16 * 1024;  // larger ones are given back be
 constexpr std::size_t kLeastRead = 1024;
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
+// Whether what came is not the body itself; read as if it were, it would be called malformed.
+bool is_coded(const Request& request) {
+  const std::string_view coding = request.field("Content-Encoding");
+  return !request.body.empty() && !coding.empty() && !same_name(coding, "identity");
+}
+
 }  // namespace
 
 struct Later::State {
@@ -118,7 +124,12 @@ bool HttpConnection::answer_one() {
               .head = request.method == "HEAD"};
   last_ = !framing_.keep_alive;
   answered_ = false;
-  context_->handler->handle(request, *this);
+  if (is_coded(request)) {
+    problem(415, "The body has a content coding, and is read as it is alone: send it uncompressed.",
+            "Accept-Encoding: identity\r\n");
+  } else {
+    context_->handler->handle(request, *this);
+  }
   if (!answered_) problem(500, "The request was not answered.", {});
   phase_ = Phase::answering;  // the clocks of the next request start anew
   begin_ += parser_.consumed();

@@ -87,6 +87,25 @@ std::size_t count(const std::string& text, const std::string& part) {
   return found;
 }
 
+TEST(HttpConnection, SaysOfACodedBodyThatItReadsNone) {
+  Rig rig;
+  rig.stream->feed(
+      "POST /a HTTP/1.1\r\nHost: weir\r\nContent-Encoding: gzip\r\nContent-Length: "
+      "2\r\n\r\n\x1f\x8b");
+  EXPECT_THAT(rig.client.received, StartsWith("HTTP/1.1 415 Unsupported Media Type\r\n"));
+  EXPECT_THAT(rig.client.received, HasSubstr("Accept-Encoding: identity\r\n"));
+  EXPECT_THAT(rig.client.received, HasSubstr("uncompressed"));
+  rig.client.received.clear();
+  // The next is read where it begins; one that holds itself, or nothing, is no fault.
+  rig.stream->feed(
+      "POST /b HTTP/1.1\r\nHost: weir\r\nContent-Encoding: Identity\r\nContent-Length: "
+      "2\r\n\r\nhi");
+  EXPECT_THAT(rig.client.received, EndsWith("POST /b hi"));
+  rig.client.received.clear();
+  rig.stream->feed(get("/c", "Content-Encoding: gzip\r\n"));
+  EXPECT_THAT(rig.client.received, EndsWith("GET /c "));
+}
+
 TEST(HttpConnection, AnswersAndStaysOpen) {
   Rig rig;
   rig.stream->feed(get("/a"));

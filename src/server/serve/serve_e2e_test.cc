@@ -178,6 +178,11 @@ TEST(Serve, SaysWhatIsWrongWithARequest) {
   const auto unknown = weir.http("POST", "/v1/check", R"({"route":"nowhere"})");
   EXPECT_EQ(unknown.status, 404);
   EXPECT_THAT(unknown.body, HasSubstr("unknown_route"));
+  EXPECT_THAT(unknown.body, ::testing::Not(HasSubstr("nearest"))) << "nothing is near";
+  const auto misspelt = weir.http("POST", "/v1/check", R"({"route":"logni"})");
+  EXPECT_EQ(misspelt.status, 404);
+  EXPECT_THAT(misspelt.body, HasSubstr(R"(no such route; the nearest is \"login\")"));
+  EXPECT_THAT(misspelt.body, HasSubstr(R"("nearest":"login")"));
   const auto field = weir.http("POST", "/v1/check", R"({"route":"login","cost":-1})");
   EXPECT_EQ(field.status, 400);
   EXPECT_THAT(field.body, HasSubstr("cost must be a whole number"));
