@@ -172,6 +172,13 @@ StateOfStore slow(const Model& model, const Route& route, const StateOfStore& aw
   return out;
 }
 
+// A part is counted in a table that has an end, and nobody in it is forgotten for a newcomer.
+Answer no_room_for_key(const Model& model) {
+  return answer(Verdict::refused, Reason::keys_exhausted,
+                "a new key, while there is no room to count it (known_keys: " +
+                    std::to_string(model.store.known_keys) + ")");
+}
+
 StateOfStore away(const Model& model, const Route& route, const ExplainOptions& options) {
   StateOfStore out{.state = StoreState::away};
   const bool fallback = model.store.fallback_url.has_value();
@@ -199,6 +206,7 @@ StateOfStore away(const Model& model, const Route& route, const ExplainOptions& 
           answer(Verdict::allowed, Reason::within_limit, "this worker's part has room"),
           answer(Verdict::limited, Reason::over_share, "this worker's part is used up"),
           answer(Verdict::refused, Reason::over_share, "it has no part that could hold it")};
+      out.answers.push_back(no_room_for_key(model));
       if (route.ceiling) out.answers.push_back(over_ceiling);
       break;
     case FailurePolicy::settle:
@@ -209,6 +217,7 @@ StateOfStore away(const Model& model, const Route& route, const ExplainOptions& 
                      answer(Verdict::limited, Reason::over_share, "anything else"),
                      answer(Verdict::refused, Reason::over_share,
                             "it has no part that could hold it, and the overspend does not")};
+      out.answers.push_back(no_room_for_key(model));
       if (route.ceiling) out.answers.push_back(over_ceiling);
       break;
     case FailurePolicy::open:

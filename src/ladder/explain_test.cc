@@ -48,9 +48,9 @@ TEST(Explain, NamesTheStatusesOfEachFailurePolicy) {
   };
   EXPECT_EQ(away("when_store_fails: closed"), (std::vector<int>{429, 503}));
   // What the store denied a moment ago is denied under every policy.
-  EXPECT_EQ(away("when_store_fails: bounded"), (std::vector<int>{429, 200, 429, 503}));
+  EXPECT_EQ(away("when_store_fails: bounded"), (std::vector<int>{429, 200, 429, 503, 503}));
   EXPECT_EQ(away("when_store_fails: bounded, ceiling: 5 per second"),
-            (std::vector<int>{429, 200, 429, 503, 503}));
+            (std::vector<int>{429, 200, 429, 503, 503, 503}));
   EXPECT_EQ(away("when_store_fails: open"), (std::vector<int>{429, 200}));
   EXPECT_EQ(away("when_store_fails: open, ceiling: 5 per second"),
             (std::vector<int>{429, 200, 503}));
@@ -274,6 +274,38 @@ TEST(Explain, GivesShadowRulesNoBound) {
     ASSERT_EQ(state(shadow, each).answers.size(), 1U);
     EXPECT_EQ(state(shadow, each).answers[0].status, 200);
   }
+}
+
+// Under a heading that named the failure policy the table below seemed to contradict it.
+TEST(Explain, SaysInItsHeadingThatARouteInShadowDeniesNobody) {
+  const std::string route = "limits: [5 per minute], protects: capacity, ceiling: 3 per second";
+  const std::string shadow = one_line(explained("{" + route + ", shadow: true}"));
+  EXPECT_NE(
+      shadow.find("protects capacity; in shadow: it counts, and denies nobody, with its store "
+                  "or without"),
+      std::string::npos)
+      << shadow;
+  EXPECT_EQ(shadow.find("bounded, each worker"), std::string::npos);
+  EXPECT_EQ(shadow.find("under a ceiling"), std::string::npos);
+  EXPECT_NE(one_line(explained("{" + route + "}")).find("bounded, each worker"), std::string::npos);
+}
+
+// Newcomers are refused then, though the part of each has room.
+TEST(Explain, SaysThatPartsAreCountedInATableWithAnEnd) {
+  const auto refused = [](const std::string& route) {
+    const Explanation of_route = explained("{" + route + "}");
+    for (const Answer& each : state(of_route, StoreState::away).answers)
+      if (each.when.find("known_keys: 100000") != std::string::npos)
+        return each.verdict == Verdict::refused && each.status == 503;
+    return false;
+  };
+  EXPECT_TRUE(refused("limits: [5 per minute], protects: capacity"));
+  EXPECT_TRUE(
+      refused("limits: [{requests: 5, per: minute, meter: true}], protects: revenue, "
+              "overspend: {cap: 5}"));
+  EXPECT_FALSE(refused("limits: [5 per minute], protects: security")) << "nothing is counted";
+  EXPECT_FALSE(refused("limits: [5 per minute], protects: nothing"));
+  EXPECT_FALSE(refused("limits: [5 per minute], protects: capacity, shadow: true"));
 }
 
 TEST(Explain, PrintsNoCeilingOfARouteThatDeniesNobody) {

@@ -166,11 +166,19 @@ void table_text(std::string& out, const ExplainedRoute& route, const std::string
   }
 }
 
+bool in_shadow(const ExplainedRoute& route) {
+  return !route.rules.empty() && std::all_of(route.rules.begin(), route.rules.end(),
+                                             [](const ExplainedRule& rule) { return rule.shadow; });
+}
+
 void route_text(std::string& out, const Explanation& explanation, const ExplainedRoute& route) {
   out += head(route) + "\n";
   std::string reason = route.policy_reason;
-  if (route.decided) reason += "; without its store: " + policy_in_words(route.policy);
-  if (!route.ceiling.empty() && route.policy != FailurePolicy::closed)
+  if (in_shadow(route))
+    reason += "; in shadow: it counts, and denies nobody, with its store or without";
+  else if (route.decided)
+    reason += "; without its store: " + policy_in_words(route.policy);
+  if (!in_shadow(route) && !route.ceiling.empty() && route.policy != FailurePolicy::closed)
     reason += ", under a ceiling of " + route.ceiling + " in each worker";
   if (!route.rules.empty()) paragraph(out, 2, "", 2, reason);
   out += "\n";
