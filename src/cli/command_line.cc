@@ -258,6 +258,8 @@ void CommandLine::add_drill() {
       ->type_name("N");
   drill_verb->add_option("--clients", drill.clients, "Clients of each route; 12 where not given")
       ->type_name("N");
+  drill_verb->add_option("--cost", drill.cost, "Units that each call takes; 1 where not given")
+      ->type_name("N");
   drill_verb->add_option("--report", drill.report, "Write a page and its figures there")
       ->type_name("DIR");
   drill_verb

@@ -159,6 +159,7 @@ ExitCode drill_policy(Environment& environment, const DrillCommand& command) {
   if (names.empty()) names.emplace_back(kDefaultScenario);
   for (auto fault : {read_number("--rate", command.rate, kMostRate, options.rate),
                      read_number("--clients", command.clients, kMostClients, options.clients),
+                     read_number("--cost", command.cost, kMaxUnits, options.cost),
                      read_scenarios(names, command.length, bills(command.policy), scenarios)}) {
     if (fault) return fail(environment, ExitCode::usage, *fault);
   }

@@ -15,6 +15,7 @@ struct DrillCommand {
   std::string length;  // percent
   std::string rate;
   std::string clients;
+  std::string cost;
   std::string report;  // directory
   std::string store;
   // Instead of a policy: somebody's API.

@@ -173,8 +173,9 @@ std::optional<std::string> mixed_up(const DrillCommand& command) {
     }
     return std::nullopt;
   }
-  if (!command.store.empty() || !command.clients.empty()) {
-    return std::string("--store and --clients are for a policy; with --target it is --proxy-store");
+  if (!command.store.empty() || !command.clients.empty() || !command.cost.empty()) {
+    return std::string(
+        "--store, --clients and --cost are for a policy; with --target it is --proxy-store");
   }
   for (const char* needed : {"--proxy-store", "--limit", "--key"}) {
     for (const auto& [name, given] : of_targets) {

@@ -51,7 +51,8 @@ phases:
   - {name: away, for: 1s, store: refuse, reset: true}
   - {name: after, for: 5s}
 )");
-  const Outcome outcome = drill({"weir.yaml", "short.yaml", "--json", "--report", "pages"});
+  const Outcome outcome =
+      drill({"weir.yaml", "short.yaml", "--cost", "3", "--json", "--report", "pages"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
   const auto report = nlohmann::json::parse(outcome.out);
   EXPECT_TRUE(report["good"].get<bool>());
@@ -63,7 +64,13 @@ phases:
   EXPECT_GT(away[1]["rungs"]["share"].get<int>(), 0);
   EXPECT_EQ(away[1]["refused"], 0);
   EXPECT_EQ(report["breaker_openings"], 1);
-  for (const auto& bound : report["bounds"]) EXPECT_TRUE(bound["held"].get<bool>());
+  EXPECT_EQ(report["cost"], 3);
+  for (const auto& bound : report["bounds"]) {
+    EXPECT_TRUE(bound["held"].get<bool>());
+    // Of twenty six calls of three; one unit each would be all twenty.
+    EXPECT_GE(bound["admitted"].get<int>(), 18) << bound;
+    EXPECT_EQ(bound["admitted"].get<int>() % 3, 0) << bound;
+  }
 
   std::ifstream page(folder.path() + "/pages/short.html");
   const std::string html{std::istreambuf_iterator<char>(page), {}};
@@ -219,6 +226,7 @@ TEST_F(Drill, SaysWhatItCannotDo) {
   EXPECT_EQ(nowhere.exit_code, 2);
   EXPECT_THAT(nowhere.err, HasSubstr("weir drill --list"));
   EXPECT_THAT(drill({"weir.yaml", "--rate", "0"}).err, HasSubstr("--rate is '0'"));
+  EXPECT_THAT(drill({"weir.yaml", "--cost", "0"}).err, HasSubstr("--cost is '0'"));
   EXPECT_THAT(drill({"weir.yaml", "--length", "101"}).err,
               HasSubstr("--length is '101'; it must be a whole number from 1 to 100"));
   EXPECT_THAT(drill({"none.yaml", "down"}).err, HasSubstr("none.yaml"));

@@ -150,6 +150,7 @@ std::string to_json(const DrillReport& report) {
               {"good", report.good()},
               {"machine", report.machine},
               {"began", report.began}};
+  if (report.findings.empty()) out["cost"] = report.cost;  // of a stranger's calls nobody knows it
   if (!report.store_version.empty()) out["store"] = report.store_version;
   out["phases"] = phases_json(report);
   out["bounds"] = bounds_json(report);

@@ -236,6 +236,7 @@ std::string foot_of(const DrillReport& report) {
   out += "<footer><p>weir " + std::string(kVersion);
   if (!report.store_version.empty()) out += "; store: " + escaped(report.store_version);
   out += "; " + escaped(report.machine) + "; " + escaped(report.began) + ".</p>";
+  if (report.cost != 1) out += "<p>Each call took " + std::to_string(report.cost) + " units.</p>";
   if (report.breaker_openings && report.log_lines) {
     out += "<p>Times that the breaker opened: " + std::to_string(*report.breaker_openings) +
            "; lines that were logged: " + std::to_string(*report.log_lines) + ".</p>";

@@ -88,12 +88,17 @@ std::string bounds_of(const DrillReport& report) {
 }
 
 std::string forecast_of(const DrillReport& report) {
-  std::string out = "\nwhat explain --outage says, at most, and what was\n";
+  std::string out = "\nwhat explain --outage says, at most (about: what to expect), and what was\n";
   for (const Forecast::Row& row : report.forecast.rows) {
     const char* const unit = row.is_time ? " ms" : "";
-    const char* const held = !row.is_bound ? "      " : row.held() ? "ok    " : "MORE  ";
-    out += std::string("  ") + held + "  " + padded(row.what, 36) +
-           padded((row.predicted ? std::to_string(*row.predicted) : "unbounded") + unit, 14, true) +
+    const bool more = row.predicted && row.measured > *row.predicted;
+    const char* const mark = row.is_bound ? (more ? "MORE  " : "ok    ")
+                             : more       ? "later "
+                                          : "      ";
+    const std::string predicted =
+        row.predicted ? (row.is_bound ? "" : "about ") + std::to_string(*row.predicted) + unit
+                      : "unbounded";
+    out += std::string("  ") + mark + "  " + padded(row.what, 36) + padded(predicted, 14, true) +
            padded(std::to_string(row.measured) + unit, 14, true) + "\n";
   }
   return out;
@@ -119,6 +124,7 @@ std::string usage_of(const UsageReport& usage) {
 
 std::string to_text(const DrillReport& report) {
   std::string out = report.scenario.name + ": " + report.scenario.about + "\n";
+  if (report.cost != 1) out += "each call takes " + std::to_string(report.cost) + " units\n";
   if (!report.findings.empty()) out += report.subject + "\n\n" + findings_of(report);
   for (std::size_t i = 0; i < report.scenario.phases.size(); ++i) {
     const Phase& phase = report.scenario.phases[i];

@@ -12,7 +12,7 @@ namespace weir::drill {
 bool is_metered(const policy::Route& route);
 bool is_metered(const policy::Model& model);
 
-// How the calls of one route went, of one unit each, as their callers saw it.
+// How the calls of one route went, in units, as their callers saw it.
 struct CallsOfRoute {
   std::string route;
   std::uint64_t served = 0;

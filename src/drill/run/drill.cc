@@ -62,7 +62,7 @@ bool all_settled(const std::string& metrics) {
 // Calls /v1/check of the policy's routes.
 class CheckCalls {
  public:
-  explicit CheckCalls(const policy::Model& model) {
+  CheckCalls(const policy::Model& model, std::uint64_t cost) : cost_(cost) {
     for (const policy::Route& route : model.routes) {
       if (!route.rules.empty()) routes_.push_back(&route);
     }
@@ -80,7 +80,7 @@ class CheckCalls {
       body += ':';
       render::append_json_string(body, value_of(source.text, client));
     }
-    body += "}}";
+    body += "},\"cost\":" + std::to_string(cost_) + "}";
     return "POST /v1/check HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
            "Content-Length: " +
            std::to_string(body.size()) + "\r\n\r\n" + body;
@@ -88,14 +88,16 @@ class CheckCalls {
 
  private:
   std::vector<const policy::Route*> routes_;
+  std::uint64_t cost_;
 };
 
 class Run {
  public:
   Run(const DrillOptions& options, const Scenario& scenario, const policy::Model& model)
-      : model_(model), options_(options), calls_(model) {
+      : model_(model), options_(options), calls_(model, options.cost) {
     report_.scenario = scenario;
     report_.subject = options.policy;
+    report_.cost = options.cost;
     report_.machine = machine_in_words();
     report_.began = time_in_words();
     std::ifstream file(options.policy, std::ios::binary);
@@ -147,6 +149,8 @@ class Run {
       for (BoundCheck& check :
            check_bounds(model_, *calls_.routes()[i], recorder_->admissions()[i], report_.scenario,
                         recorder_->began(), placement_ ? &*placement_ : nullptr)) {
+        check.admitted *= options_.cost;  // what was counted is calls
+        for (std::uint64_t& each : check.timeline) each *= options_.cost;
         report_.bounds.push_back(std::move(check));
       }
     }
@@ -195,8 +199,8 @@ class Run {
       CallsOfRoute& of = calls.emplace_back();
       of.route = report_.routes[r];
       for (const auto& phase : report_.tallies) {
-        of.served += phase[r].all.allowed;
-        of.unanswered += phase[r].all.unanswered();
+        of.served += phase[r].all.allowed * options_.cost;
+        of.unanswered += phase[r].all.unanswered() * options_.cost;
       }
     }
     report_.usage = check_bill(model_, calls, rig.journal());

@@ -20,6 +20,7 @@ struct DrillOptions {
   std::string weir_program;
   double rate = 50;            // calls a second, of each route
   std::uint32_t clients = 12;  // of each route; the first asks twenty times as often as another
+  std::uint64_t cost = 1;      // units that each call takes
   std::uint64_t seed = 1;
   // A Redis that is there already, redis://…; empty: one is started. Only keys of a prefix of the
   // drill's own are touched there.
@@ -65,12 +66,12 @@ struct Forecast {
   std::vector<Row> rows;  // none where nothing was predicted
 };
 
-// What one metered rule's calls came to, on both sides. Every call is one unit.
+// What one metered rule's calls came to, on both sides, in units.
 struct UsageCheck {
   std::string route;
   std::string rule;
   std::uint64_t served = 0;          // as the callers saw it
-  std::uint64_t unanswered = 0;      // calls: what became of them their callers do not know
+  std::uint64_t unanswered = 0;      // what became of these their callers do not know
   std::uint64_t billed = 0;          // units in the ledger
   std::uint64_t overspent = 0;       // of these, beyond this worker's part
   std::uint64_t most_overspent = 0;  // of one key in one window
@@ -99,6 +100,7 @@ struct DrillReport {
   std::string store_version;  // empty: not known
   std::string machine;
   std::string began;
+  std::uint64_t cost = 1;  // units of each call; what is admitted, served and billed is in units
   std::vector<std::string> routes;
   std::vector<std::vector<RouteTally>> tallies;  // [phase][route]
   // Calls a tenth of a second, of all routes, by verdict, and the longest wait.

@@ -86,7 +86,7 @@ Forecast forecast_of(const DrillReport& report, const policy::Model& model,
   add_detection(out, report, model, options);
   for (std::size_t r = 0; r < report.routes.size(); ++r) {
     std::uint64_t admitted = 0;
-    for (const auto& phase : report.tallies) admitted += phase[r].all.by_itself;
+    for (const auto& phase : report.tallies) admitted += phase[r].all.by_itself * options.cost;
     const auto planned = std::find_if(
         plan.routes.begin(), plan.routes.end(),
         [&](const ladder::OutageOfRoute& each) { return each.name == report.routes[r]; });
