@@ -67,8 +67,8 @@ endif()
 function(_weir_together target)
   if(WEIR_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${WEIR_UNITY})
-    # What these two say of one file, builds without this say; here they see several.
-    target_compile_options(${target} PRIVATE -Wno-shadow -Wno-subobject-linkage)
+    # What this says of one file, builds without this say; here it sees several.
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
     foreach(file IN LISTS WEIR_ALONE)
       set_source_files_properties(${file} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     endforeach()
