@@ -115,14 +115,18 @@ class Audit {
                        [&](const Target& target) { return target.shard != of[0].shard; });
   }
 
+  Nanos deadline_of(const Record& record) const {
+    const Nanos most = policy(history_.scenario.temperament, 0).model().store.deadline *
+                       (history_.scenario.fallback ? 2 : 1);
+    return guard::patience_of(record.question.patience, most);
+  }
+
   void look_at(const Record& record) {
     if (record.answers != 1 || !record.decision) {
       fault(record, "answered " + std::to_string(record.answers) + " times");
       return;
     }
-    const Nanos most = policy(history_.scenario.temperament, 0).model().store.deadline *
-                       (history_.scenario.fallback ? 2 : 1);
-    const Nanos deadline = guard::patience_of(record.question.patience, most);
+    const Nanos deadline = deadline_of(record);
     // Who is handed on to a second store just before that waits for a turn of the store's thread.
     const Nanos turn = history_.scenario.fallback ? history_.scenario.turn : Nanos{0};
     // Without the store what is metered is on the disk before it is answered: whoever comes while a
@@ -136,12 +140,12 @@ class Audit {
     const Rung rung = record.decision->rung;
     const bool without = rung != Rung::store && rung != Rung::known;
     // Asked without patience enough for a healthy store, an ask is decided without it.
-    const bool in_time = deadline >= 10ms && deadline >= needs(record);
+    const auto in_time = [&] { return deadline >= 10ms && deadline >= needs(record); };
     // Who admitted it before says nothing about now; nor does a name that is taken.
     const bool by_name = record.decision->replayed || record.decision->reason == Reason::key_reused;
     // What is reserved is on the disk first, with the store or without it.
     const bool by_disk = record.question.stay && rung == Rung::journal && disk_fails(record);
-    if (without && in_time && !by_name && !by_disk && !exposed(record)) {
+    if (without && !by_name && !by_disk && !exposed(record) && in_time()) {
       fault(record, "decided without the store, which was there");
     }
     if (record.last && rung != Rung::store && rung != Rung::known) fault(record, "not back");
@@ -474,6 +478,21 @@ class Audit {
     }
   }
 
+  // Whether the store may have charged it in this window: not before it was asked, and not after
+  // its time, which ends where its worker is stopped as that goes on. Who is stopped decides in
+  // another window than the one in which the store charged what it had sent.
+  bool may_be_charged_in(Nanos window, const Numbers& numbers, const Record& record) const {
+    // A worker knows the store's clock as well as its link lets it.
+    constexpr Nanos kClock = 40ms;
+    const MonoTime due = heard_of_by(record, record.asked_at + deadline_of(record), kClock);
+    return store_time(record.asked_at) < window + Nanos(numbers.period_ns) &&
+           window <= store_time(due);
+  }
+
+  Nanos store_time(MonoTime time) const {
+    return history_.began_at.time_since_epoch() + (time - history_.began);
+  }
+
   // A denial by the store, or by what it said: the window was used up, by what was admitted or may
   // have been charged.
   void needlessly_denied(std::size_t place, const std::vector<const Record*>& asked) {
@@ -482,19 +501,16 @@ class Audit {
     for (const Record* denied : asked) {
       if (!denied->decision || denied->decision->verdict != Verdict::limited) continue;
       if (denied->decision->rung != Rung::store && denied->decision->rung != Rung::known) continue;
-      const std::int64_t window = limit::window_at(numbers, denied->decision->decided_at).start_ns;
+      const Nanos window(limit::window_at(numbers, denied->decision->decided_at).start_ns);
       std::uint64_t used = std::max<std::uint64_t>(denied->question.cost, 1);
       for (const Record* other : asked) {
         if (other->asked_at > denied->decided_at) continue;
-        const std::int64_t away =
-            other->decision
-                ? limit::window_at(numbers, other->decision->decided_at).start_ns - window
-                : 0;
         // Admitted from a part, and charged as well without anybody hearing of it: twice.
-        if (away == 0 && other->decision && other->decision->allowed()) {
+        if (other->decision && other->decision->allowed() &&
+            limit::window_at(numbers, other->decision->decided_at).start_ns == window.count()) {
           used += other->question.cost;
         }
-        if (std::abs(away) <= numbers.period_ns && may_be_charged_unheard(*other)) {
+        if (may_be_charged_unheard(*other) && may_be_charged_in(window, numbers, *other)) {
           used += other->question.cost;
         }
       }

@@ -42,6 +42,7 @@ Fleet::Fleet(const Scenario& scenario, Canary canary)
 History Fleet::run() {
   loop_.run_for(scenario_.warm_up);
   history_.began = loop_.mono();
+  history_.began_at = loop_.now();
   Nanos length = scenario_.length;
   for (const Fault& fault : scenario_.faults) {
     schedule(fault);

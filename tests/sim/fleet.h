@@ -122,6 +122,7 @@ struct Loss {
 struct History {
   Scenario scenario;
   MonoTime began{};
+  Instant began_at{};  // the same, by the store's clock while nobody has set it
   std::deque<Record> records;
   std::vector<Exposed> exposed;
   std::vector<Pause> pauses;  // in the order in which they ended
