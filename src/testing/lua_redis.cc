@@ -7,8 +7,11 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <mutex>
 #include <set>
+#include <utility>
 
+#include "testing/lua_memory.h"
 #include "testing/sha1.h"
 
 namespace weir::testing {
@@ -37,7 +40,11 @@ struct LuaRedis::Reply {
         out += ":" + std::to_string(number) + "\r\n";
         break;
       case bulk:
-        out += "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
+        out += '$';
+        out += std::to_string(text.size());
+        out += "\r\n";
+        out += text;
+        out += "\r\n";
         break;
       case nil:
         out += "$-1\r\n";
@@ -56,7 +63,8 @@ constexpr const char* kWrongType =
     "WRONGTYPE Operation against a key holding the wrong kind of value";
 
 std::string upper(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  for (char& c : text)
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
   return text;
 }
 
@@ -118,7 +126,7 @@ int struct_pack(lua_State* lua) {
     }
     const double number = luaL_checknumber(lua, argument++);
     if (number < 0 || number != std::floor(number) ||
-        (field.size < 8 && number >= std::ldexp(1.0, static_cast<int>(8 * field.size)))) {
+        (field.size < 8 && number >= static_cast<double>(std::uint64_t{1} << (8 * field.size)))) {
       luaL_error(lua, "%f does not fit %d bytes", number, static_cast<int>(field.size));
     }
     const auto value = static_cast<std::uint64_t>(number);
@@ -158,6 +166,40 @@ int struct_unpack(lua_State* lua) {
 
 // ---- Between Lua and the key space
 // ---------------------------------------------------------------
+
+// A Lua with what Redis gives to scripts. To make one and to compile the scripts costs more than a
+// short life's commands do: whoever is done with one leaves it to the next, who finds the compiled
+// scripts there and nothing else that a script can tell.
+struct LuaRedis::Lua {
+  Lua();
+  ~Lua() { lua_close(state); }
+  Lua(const Lua&) = delete;
+  Lua& operator=(const Lua&) = delete;
+
+  const std::string& sha_of(const std::string& text) {
+    const auto known = shas.find(text);
+    return known != shas.end() ? known->second : shas.emplace(text, sha1_hex(text)).first->second;
+  }
+
+  static std::unique_ptr<Lua> take();
+  static void leave(std::unique_ptr<Lua> lua);
+
+  LuaMemory memory;
+  lua_State* const state = lua_newstate(LuaMemory::allocate, &memory);
+  LuaRedis* owner = nullptr;
+  std::map<std::string, int, std::less<>> compiled;      // by SHA-1: places in Lua's registry
+  std::map<std::string, std::string, std::less<>> shas;  // by text
+
+ private:
+  struct Idle {
+    std::mutex mutex;
+    std::vector<std::unique_ptr<Lua>> all;
+  };
+  static Idle& idle() {
+    static Idle& idle = *new Idle;  // for good: whoever is the last to leave one
+    return idle;
+  }
+};
 
 struct LuaGlue {
   using Reply = LuaRedis::Reply;
@@ -235,8 +277,9 @@ struct LuaGlue {
   // Runs the command on the stack and leaves its reply there. No Lua error passes through here: it
   // would jump over destructors.
   static bool failed_call(lua_State* lua) {
-    auto* self = static_cast<LuaRedis*>(lua_touserdata(lua, lua_upvalueindex(1)));
+    auto* self = static_cast<LuaRedis::Lua*>(lua_touserdata(lua, lua_upvalueindex(1)))->owner;
     LuaRedis::Args args;
+    args.reserve(static_cast<std::size_t>(lua_gettop(lua)));
     for (int i = 1; i <= lua_gettop(lua); ++i) {
       if (lua_type(lua, i) == LUA_TNUMBER) {
         args.push_back(number_text(lua_tonumber(lua, i)));
@@ -260,6 +303,11 @@ struct LuaGlue {
     return 1;
   }
 
+  static int refuse_global(lua_State* lua) {
+    return luaL_error(lua, "Script attempted to create global variable '%s'",
+                      luaL_checkstring(lua, 2));
+  }
+
   static void set_table(lua_State* lua, const char* name, const LuaRedis::Args& values,
                         std::size_t from, std::size_t to) {
     lua_newtable(lua);
@@ -271,28 +319,56 @@ struct LuaGlue {
   }
 };
 
-LuaRedis::LuaRedis(Instant now, std::string_view name)
-    : lua_(luaL_newstate()), now_(now), name_(name) {
-  luaL_openlibs(lua_);
-  lua_newtable(lua_);
-  lua_pushlightuserdata(lua_, this);
-  lua_pushcclosure(lua_, LuaGlue::call_raising, 1);
-  lua_setfield(lua_, -2, "call");
-  lua_pushlightuserdata(lua_, this);
-  lua_pushcclosure(lua_, LuaGlue::call_protected, 1);
-  lua_setfield(lua_, -2, "pcall");
-  lua_setglobal(lua_, "redis");
-  lua_newtable(lua_);
-  lua_pushcfunction(lua_, struct_pack);
-  lua_setfield(lua_, -2, "pack");
-  lua_pushcfunction(lua_, struct_unpack);
-  lua_setfield(lua_, -2, "unpack");
-  lua_setglobal(lua_, "struct");
+LuaRedis::Lua::Lua() {
+  luaL_openlibs(state);
+  lua_newtable(state);
+  lua_pushlightuserdata(state, this);
+  lua_pushcclosure(state, LuaGlue::call_raising, 1);
+  lua_setfield(state, -2, "call");
+  lua_pushlightuserdata(state, this);
+  lua_pushcclosure(state, LuaGlue::call_protected, 1);
+  lua_setfield(state, -2, "pcall");
+  lua_setglobal(state, "redis");
+  lua_newtable(state);
+  lua_pushcfunction(state, struct_pack);
+  lua_setfield(state, -2, "pack");
+  lua_pushcfunction(state, struct_unpack);
+  lua_setfield(state, -2, "unpack");
+  lua_setglobal(state, "struct");
+  // A script's globals are its own business nowhere: Redis refuses them.
+  for (const char* name : {"KEYS", "ARGV"}) LuaGlue::set_table(state, name, {}, 0, 0);
+  lua_newtable(state);
+  lua_pushcfunction(state, LuaGlue::refuse_global);
+  lua_setfield(state, -2, "__newindex");
+  lua_setmetatable(state, LUA_GLOBALSINDEX);
+}
+
+std::unique_ptr<LuaRedis::Lua> LuaRedis::Lua::take() {
+  Idle& of = idle();
+  const std::lock_guard lock(of.mutex);
+  if (of.all.empty()) return std::make_unique<Lua>();
+  std::unique_ptr<Lua> lua = std::move(of.all.back());
+  of.all.pop_back();
+  return lua;
+}
+
+void LuaRedis::Lua::leave(std::unique_ptr<Lua> lua) {
+  // Scripts of a test's own, which no other will ask for.
+  constexpr std::size_t kMostCompiled = 64;
+  if (lua->shas.size() > kMostCompiled) return;
+  lua->owner = nullptr;
+  Idle& of = idle();
+  const std::lock_guard lock(of.mutex);
+  of.all.push_back(std::move(lua));
+}
+
+LuaRedis::LuaRedis(Instant now, std::string_view name) : lua_(Lua::take()), now_(now), name_(name) {
+  lua_->owner = this;
   restart_with({});
 }
 
 LuaRedis::~LuaRedis() {
-  lua_close(lua_);
+  Lua::leave(std::move(lua_));
 }
 
 void LuaRedis::restart_with(Keys keys) {
@@ -332,6 +408,8 @@ LuaRedis::Reply LuaRedis::run(const Args& args) {
       "DEL",   "FLUSHALL", "HDEL", "HSET",  "LPUSH", "LREM", "LSET",
       "LTRIM", "PEXPIRE",  "RPOP", "RPUSH", "SET",   "ZADD", "ZREM"};
   if (!write_fault_.empty() && kWrites.contains(name)) return Reply::of_error(write_fault_);
+  // What scripts do most.
+  if (args.size() > 1 && (name == "GET" || name == "SET")) return run_string(name, args);
   if (name == "PUBLISH" && args.size() == 3) {  // to nobody
     if (!publish_fault_.empty()) return Reply::of_error(publish_fault_);
     ++published_;
@@ -340,6 +418,7 @@ LuaRedis::Reply LuaRedis::run(const Args& args) {
   if (name == "TIME") {
     const auto us = std::chrono::floor<std::chrono::microseconds>(now_).time_since_epoch().count();
     Reply reply{Reply::array};
+    reply.items.reserve(2);
     reply.items.push_back(Reply::of_bulk(std::to_string(us / 1'000'000)));
     reply.items.push_back(Reply::of_bulk(std::to_string(us % 1'000'000)));
     return reply;
@@ -358,8 +437,8 @@ LuaRedis::Reply LuaRedis::run(const Args& args) {
   }
   if (name == "SCRIPT") {
     if (args.size() == 3 && upper(args[1]) == "LOAD") {
-      const std::string sha = sha1_hex(args[2]);
-      scripts_[sha] = args[2];
+      const std::string& sha = lua_->sha_of(args[2]);
+      scripts_.try_emplace(sha, args[2]);
       return Reply::of_bulk(sha);
     }
     scripts_.clear();
@@ -368,10 +447,9 @@ LuaRedis::Reply LuaRedis::run(const Args& args) {
   if (name == "EVAL" || name == "EVALSHA") {
     if (in_script_ || args.size() < 3) return Reply::of_error("ERR not here");
     if (name == "EVAL") {
-      auto known = shas_.find(args[1]);
-      if (known == shas_.end()) known = shas_.emplace(args[1], sha1_hex(args[1])).first;
-      scripts_.try_emplace(known->second, args[1]);
-      return run_script(args, known->second, args[1]);
+      const std::string& sha = lua_->sha_of(args[1]);
+      scripts_.try_emplace(sha, args[1]);
+      return run_script(args, sha, args[1]);
     }
     const auto script = scripts_.find(args[1]);
     if (script == scripts_.end()) {
@@ -388,33 +466,35 @@ LuaRedis::Reply LuaRedis::run(const Args& args) {
 
 // Leaves the script's function, or what is wrong with it, on the stack.
 bool LuaRedis::push_compiled(const std::string& sha, const std::string& text) {
-  const auto known = compiled_.find(sha);
-  if (known == compiled_.end()) {
-    if (luaL_loadbuffer(lua_, text.data(), text.size(), "@user_script") != 0) return false;
-    lua_pushvalue(lua_, -1);
-    compiled_.emplace(sha, luaL_ref(lua_, LUA_REGISTRYINDEX));
+  lua_State* const lua = lua_->state;
+  const auto known = lua_->compiled.find(sha);
+  if (known == lua_->compiled.end()) {
+    if (luaL_loadbuffer(lua, text.data(), text.size(), "@user_script") != 0) return false;
+    lua_pushvalue(lua, -1);
+    lua_->compiled.emplace(sha, luaL_ref(lua, LUA_REGISTRYINDEX));
     return true;
   }
-  lua_rawgeti(lua_, LUA_REGISTRYINDEX, known->second);
+  lua_rawgeti(lua, LUA_REGISTRYINDEX, known->second);
   return true;
 }
 
 LuaRedis::Reply LuaRedis::run_script(const Args& args, const std::string& sha,
                                      const std::string& text) {
+  lua_State* const lua = lua_->state;
   const auto count = static_cast<std::size_t>(to_number(args[2]));
   if (3 + count > args.size()) return Reply::of_error("ERR Number of keys");
-  LuaGlue::set_table(lua_, "KEYS", args, 3, 3 + count);
-  LuaGlue::set_table(lua_, "ARGV", args, 3 + count, args.size());
+  LuaGlue::set_table(lua, "KEYS", args, 3, 3 + count);
+  LuaGlue::set_table(lua, "ARGV", args, 3 + count, args.size());
   if (!push_compiled(sha, text)) {
-    const std::string message = lua_tostring(lua_, -1);
-    lua_pop(lua_, 1);
+    const std::string message = lua_tostring(lua, -1);
+    lua_pop(lua, 1);
     return Reply::of_error("ERR Error compiling script: " + message);
   }
   in_script_ = true;
-  const int failed = lua_pcall(lua_, 0, 1, 0);
+  const int failed = lua_pcall(lua, 0, 1, 0);
   in_script_ = false;
-  if (failed == 0) return LuaGlue::pop(lua_);
-  Reply reply = LuaGlue::pop(lua_);
+  if (failed == 0) return LuaGlue::pop(lua);
+  Reply reply = LuaGlue::pop(lua);
   if (reply.kind == Reply::error) return reply;
   return Reply::of_error("ERR Error running script: " + reply.text);
 }

@@ -12,8 +12,6 @@
 
 #include "weir/clock.h"
 
-struct lua_State;
-
 namespace weir::testing {
 
 // As much of a Redis server as Weir's scripts use, in this process: the shipped Lua runs in
@@ -64,6 +62,7 @@ class LuaRedis {
   const std::string& run_id() const noexcept { return run_id_; }
 
  private:
+  struct Lua;
   struct Reply;
   using Args = std::vector<std::string>;
   friend struct LuaGlue;
@@ -79,12 +78,10 @@ class LuaRedis {
   Value* find(const std::string& key);
   std::deque<std::string>* list(const std::string& key, Reply& error);
 
-  lua_State* lua_ = nullptr;
+  std::unique_ptr<Lua> lua_;
   Instant now_;
   Keys keys_;
   std::map<std::string, std::string, std::less<>> scripts_;  // by SHA-1
-  std::map<std::string, std::string, std::less<>> shas_;     // by text
-  std::map<std::string, int, std::less<>> compiled_;         // by SHA-1: places in Lua's registry
   std::string write_fault_;
   std::string publish_fault_;
   std::uint64_t published_ = 0;

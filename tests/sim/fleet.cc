@@ -245,7 +245,7 @@ void Fleet::ask(const Question& question, bool last) {
                        if (canary_ == Canary::bills_refused)
                          record_refused(question.worker, record);
                        if (scenario_.members && record.decision->rung == Rung::share) {
-                         look_at_parts(question.route, question.user);
+                         look_at_parts(look(), question.route, question.user);
                        }
                      });
 }

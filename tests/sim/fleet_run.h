@@ -99,8 +99,10 @@ class Fleet {
   void forget_notes(UsagePlace& place, char whose);
 
   // ---- Parts.
-  Roster::Parts parts_of(std::size_t place, std::size_t user, std::size_t rule);
-  void look_at_parts(std::size_t place, std::size_t user);
+  // All who live, by shard.
+  using Sights = std::vector<Roster::Sight>;
+  Sights look();
+  void look_at_parts(const Sights& sights, std::size_t place, std::size_t user);
   void look_again();
   // Once all is well nobody is left without a part; and once the gone are forgotten, the parts are
   // the whole limit again.

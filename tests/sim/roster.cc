@@ -1,6 +1,7 @@
 #include "sim/roster.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ladder/membership_keeper.h"
 #include "limit/parts.h"
@@ -53,11 +54,13 @@ void Roster::beat(std::string_view name, char what, const FleetReply& reply,
   }
 }
 
-void Roster::lost(const std::vector<Holder>& holders) {
+void Roster::lost(std::vector<Holder> holders) {
+  const Sight sight = see(std::move(holders));
   std::vector<std::string_view> kept;
   std::vector<std::string_view> out;
-  for (const Holder& holder : holders) {
-    if (has_part(holder)) (left_out(holder, holders) ? out : kept).push_back(holder.name);
+  for (std::size_t i = 0; i < sight.holders.size(); ++i) {
+    const Holder& holder = sight.holders[i];
+    if (has_part(holder)) (sight.left_out[i] ? out : kept).push_back(holder.name);
   }
   loss_ = ++number_;
   for (auto& [name, known] : names_) {
@@ -77,49 +80,79 @@ Roster::Beat Roster::read(const Holder& holder) const {
   return found == beats.rend() ? Beat{} : *found;
 }
 
-bool Roster::forgotten(const Holder& holder) const {
+Roster::Member Roster::member(const Holder& holder) const {
   constexpr Nanos kCounts = MembershipKeeper::kLease + MembershipView::kSilentPart;
-  return loop_.mono() - read(holder).at >= kCounts;
+  const auto known = names_.find(holder.name);
+  Member member{.known = known == names_.end() ? nullptr : &known->second, .read = read(holder)};
+  member.forgotten = loop_.mono() - member.read.at >= kCounts;
+  member.counts = has_part(holder) && !member.forgotten;
+  return member;
 }
 
-bool Roster::left_out(const Holder& holder, const std::vector<Holder>& holders) const {
-  if (forgotten(holder)) return true;
-  const auto me = names_.find(holder.name);
-  if (me == names_.end()) return false;
-  for (const Holder& other : holders) {
-    if (other.name == holder.name || !has_part(other) || forgotten(other)) continue;
-    const auto found = names_.find(other.name);
-    if (found == names_.end()) continue;
-    const Name& them = found->second;
-    const Number seen = read(other).number;
+bool Roster::is_left_out(std::size_t which, const std::vector<Member>& members) const {
+  const Member& me = members[which];
+  if (me.forgotten) return true;
+  if (me.known == nullptr) return false;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const Member& other = members[i];
+    if (i == which || !other.counts || other.known == nullptr) continue;
+    const Name& them = *other.known;
+    const Number seen = other.read.number;
     const bool lapsed = them.lapsed && seen <= *them.lapsed;
-    if (lapsed && me->second.joined > seen) return true;
-    if (!loss_ || me->second.before_loss || !them.before_loss) continue;
-    if (!them.back || read(holder).number < *them.back || seen < *loss_) return true;
-    if (me->second.out_at_loss && (!me->second.back || seen < *me->second.back)) return true;
+    if (lapsed && me.known->joined > seen) return true;
+    if (!loss_ || me.known->before_loss || !them.before_loss) continue;
+    if (!them.back || me.read.number < *them.back || seen < *loss_) return true;
+    if (me.known->out_at_loss && (!me.known->back || seen < *me.known->back)) return true;
   }
   return false;
 }
 
+Roster::Sight Roster::see(std::vector<Holder> holders) const {
+  std::vector<Member> members;
+  members.reserve(holders.size());
+  for (const Holder& holder : holders) members.push_back(member(holder));
+  Sight sight{.holders = std::move(holders), .left_out = {}};
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    sight.left_out.push_back(is_left_out(i, members));
+  }
+  return sight;
+}
+
+namespace {
+
+std::uint64_t part_of(const limit::Numbers& numbers, const KeyDigest& digest,
+                      const ladder::Division& division) {
+  const auto part = limit::part_numbers(numbers, {division.place(digest), division.workers()});
+  return part ? part->limit : 0;
+}
+
+}  // namespace
+
 Roster::Parts Roster::parts(const limit::Numbers& numbers, const KeyDigest& digest,
-                            const std::vector<Holder>& holders) const {
+                            const Sight& sight) {
   Parts parts;
-  for (const Holder& holder : holders) {
-    if (!has_part(holder)) {
-      parts.all = false;
-      continue;
-    }
-    const auto part =
-        limit::part_numbers(numbers, {holder.division.place(digest), holder.division.workers()});
-    const bool out = left_out(holder, holders);
-    parts.all = parts.all && !out;
-    const std::uint64_t units = part ? part->limit : 0;
-    if (!out) parts.sum += units;
+  for (std::size_t i = 0; i < sight.holders.size(); ++i) {
+    const Holder& holder = sight.holders[i];
+    parts.all = parts.all && has_part(holder) && !sight.left_out[i];
+    if (!has_part(holder)) continue;
+    const std::uint64_t units = part_of(numbers, digest, holder.division);
+    if (!sight.left_out[i]) parts.sum += units;
     parts.with_left_out += units;
-    parts.text += " " + holder.name + ":" + std::to_string(units) + " of " +
-                  std::to_string(holder.division.workers()) + (out ? " (left out)" : "");
   }
   return parts;
+}
+
+std::string Roster::parts_text(const limit::Numbers& numbers, const KeyDigest& digest,
+                               const Sight& sight) {
+  std::string text;
+  for (std::size_t i = 0; i < sight.holders.size(); ++i) {
+    const Holder& holder = sight.holders[i];
+    if (!has_part(holder)) continue;
+    text += " " + holder.name + ":" + std::to_string(part_of(numbers, digest, holder.division)) +
+            " of " + std::to_string(holder.division.workers()) +
+            (sight.left_out[i] ? " (left out)" : "");
+  }
+  return text;
 }
 
 }  // namespace weir::sim

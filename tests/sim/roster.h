@@ -39,17 +39,26 @@ class Roster {
   void beat(std::string_view name, char what, const store::redis::FleetReply& reply,
             const std::vector<Holder>& holders);
   // The store has lost its list, or a part of it.
-  void lost(const std::vector<Holder>& holders);
+  void lost(std::vector<Holder> holders);
 
-  // The parts of one limit at this moment that must fit it together.
+  // Some workers at one moment, and which of them are left out, whatever limit it is that they
+  // share.
+  struct Sight {
+    std::vector<Holder> holders;
+    std::vector<bool> left_out;
+  };
+  Sight see(std::vector<Holder> holders) const;
+
+  // The parts of one limit at that moment that must fit it together.
   struct Parts {
     std::uint64_t sum = 0;
     std::uint64_t with_left_out = 0;
     bool all = true;  // nobody's was left out, and everybody has one
-    std::string text;
   };
-  Parts parts(const limit::Numbers& numbers, const KeyDigest& digest,
-              const std::vector<Holder>& holders) const;
+  static Parts parts(const limit::Numbers& numbers, const KeyDigest& digest, const Sight& sight);
+  // The same in words.
+  static std::string parts_text(const limit::Numbers& numbers, const KeyDigest& digest,
+                                const Sight& sight);
 
  private:
   // What came after what: several beats may be of one instant.
@@ -69,10 +78,16 @@ class Roster {
     std::optional<Number> back;    // first beat after that
   };
 
-  // The beat whose answer is the view that a worker goes by.
+  // A worker that lives, as the others have to reckon with it.
+  struct Member {
+    const Name* known = nullptr;  // null: it never came to the list
+    Beat read{};                  // the beat whose answer is the view that it goes by
+    bool forgotten = false;
+    bool counts = false;  // it has a part, and is not forgotten
+  };
+  Member member(const Holder& holder) const;
   Beat read(const Holder& holder) const;
-  bool forgotten(const Holder& holder) const;
-  bool left_out(const Holder& holder, const std::vector<Holder>& holders) const;
+  bool is_left_out(std::size_t which, const std::vector<Member>& members) const;
 
   testing::SimLoop& loop_;
   std::map<std::string, Name, std::less<>> names_;

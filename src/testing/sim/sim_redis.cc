@@ -130,15 +130,16 @@ void SimRedis::arrive(const ConnectionPtr& connection, std::string_view bytes) {
     return;
   }
   connection->commands.feed(bytes);
-  while (const auto command = connection->commands.next()) {
+  while (auto command = connection->commands.next()) {
     if (work_ == Nanos{0} && busy_until_ <= loop_.mono()) {
-      execute(connection, *command);
+      execute(connection, std::move(*command));
       continue;
     }
     busy_until_ = std::max(busy_until_, loop_.mono()) + work_;
-    loop_.at(busy_until_, [this, connection, command = *command, life = life_] {
-      if (life == life_) execute(connection, command);
-    });
+    loop_.at(busy_until_,
+             [this, connection, command = std::move(*command), life = life_]() mutable {
+               if (life == life_) execute(connection, std::move(command));
+             });
   }
 }
 
