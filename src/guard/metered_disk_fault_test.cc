@@ -16,6 +16,7 @@
 #include "guard/metered_story_test.h"
 #include "ledger/journal.h"
 #include "ledger/journal_reader.h"
+#include "testing/fake_redis.h"
 
 namespace weir {
 namespace {
@@ -357,6 +358,92 @@ TEST_F(MeteredGuardAndDisk, TellsTheStoreWhichRequestsItAdmittedWithoutIt) {
   all_settled(*one);
   all_settled(*two);
   EXPECT_EQ(ledger_of("acme"), (Sums{1, 2, 0}));
+}
+
+// A server whose replies take their time, and a disk that does: the store has charged a call that
+// was decided without it.
+class LateChargeAndDisk : public MeteredGuardAndDisk {
+ protected:
+  // Whose part is five, and who serves twenty beyond it.
+  std::unique_ptr<Guard> open_on_slow(int index) {
+    std::string text = policy(index);
+    const auto put = [&](const std::string& what, const std::string& by) {
+      ASSERT_NE(text.find(what), text.npos);
+      text.replace(text.find(what), what.size(), by);
+    };
+    put(":" + std::to_string(redis_.port()), ":" + std::to_string(slow_.port()));
+    put("{cap: 4}", "{cap: 40}");
+    put("deadline: 2s", "deadline: 500ms");
+    auto guard = std::make_unique<Guard>(Guard::open(Policy::parse(text).value()).value());
+    await_store(*guard);
+    return guard;
+  }
+  // Asks with all the patience that it takes, or in a hurry.
+  static std::future<Decision> ask(Guard& guard, std::uint64_t cost, bool waits, Nanos deadline) {
+    const auto told = std::make_shared<std::promise<Decision>>();
+    std::future<Decision> decision = told->get_future();
+    const auto call = [&guard, cost, waits, deadline, told] {
+      const CheckOptions options{.cost = cost, .deadline = deadline};
+      if (waits) return told->set_value(guard.check("export", {{"account", "acme"}}, options));
+      guard.check_async("export", {{"account", "acme"}}, options,
+                        [told](Decision answer) { told->set_value(std::move(answer)); });
+    };
+    std::thread(call).detach();
+    return decision;
+  }
+
+  testing::FakeRedis slow_;
+};
+
+// What a call took that was refused, because its usage could not be recorded, was kept from the
+// limit until its window ended.
+TEST_F(LateChargeAndDisk, IsGivenBackWhereTheCallIsNotServedAfterAll) {
+  // Whoever asks after a counter tells what it owes there, too: another worker looks.
+  auto other = open_on_slow(1);
+  const auto remaining = [&] { return left(*other, "acme"); };
+  for (const bool waits : {true, false}) {
+    for (const std::uint64_t cost : {3, 7}) {  // from the part, and beyond it
+      for (const bool heard_before : {true, false}) {
+        SCOPED_TRACE(::testing::Message() << waits << ' ' << cost << ' ' << heard_before);
+        auto guard = open_on_slow(0);
+        slow_.hold_replies(true);
+        testing::g_disk_hangs = true;
+        auto told = ask(
+            *guard, cost, waits,
+            heard_before ? Nanos{std::chrono::minutes(1)} : Nanos{std::chrono::milliseconds(50)});
+        if (heard_before) {
+          ASSERT_TRUE(eventually([&] {
+            return guard->impl().usage()->journal().status().waiting > 0;
+          })) << "it waits for the disk";
+          slow_.hold_replies(false);
+          // What is answered later was heard of later.
+          EXPECT_TRUE(eventually([&] { return left(*guard, "nobody") == 10; }));
+          EXPECT_TRUE(eventually([&] { return remaining() == 10 - cost; })) << remaining();
+          testing::g_disk_fails = true;
+          testing::g_disk_hangs = false;
+        }
+        const Decision decision = told.get();
+        EXPECT_FALSE(decision.allowed());
+        if (!heard_before) slow_.hold_replies(false);
+        EXPECT_TRUE(eventually([&] { return remaining() == 10; })) << remaining();
+        testing::g_disk_fails = testing::g_disk_hangs = false;
+      }
+    }
+  }
+}
+
+TEST_F(LateChargeAndDisk, StandsWhereTheCallIsServed) {
+  auto guard = open_on_slow(0);
+  slow_.hold_replies(true);
+  auto told = ask(*guard, 3, true, std::chrono::minutes(1));
+  const Decision decision = told.get();
+  EXPECT_TRUE(decision.allowed());
+  EXPECT_EQ(decision.rung, Rung::share);
+  slow_.hold_replies(false);
+  EXPECT_TRUE(eventually([&] {
+    return left(*guard, "acme") == 7 &&
+           guard->impl().shared()->state_json().find("\"owed_units\":0,") != std::string::npos;
+  }));
 }
 
 // A month of 31 days gave its cap again on the last of them.

@@ -148,9 +148,9 @@ class ShardDriver final : private store::redis::ClientEvents,
   ladder::LadderVerdict without(const ladder::LadderRequest& request,
                                 std::span<store::Finding> findings) noexcept;
   // Takes back what without() has just admitted from this worker's part.
-  void unspend(const ladder::LadderRequest& request,
-               std::span<const store::Finding> findings) noexcept {
-    ladder_.unspend(request, moment(), findings);
+  void unspend(const ladder::LadderRequest& request, std::span<const store::Finding> findings,
+               std::uint64_t charged_late = 0) noexcept {
+    ladder_.unspend(request, moment(), findings, charged_late);
   }
   ladder::LadderVerdict not_recorded(const ladder::LadderRequest& request,
                                      std::span<store::Finding> findings,
@@ -204,6 +204,13 @@ class ShardDriver final : private store::redis::ClientEvents,
     std::vector<std::optional<store::redis::Known>> known;
     bool brings = false;                   // last known states, to a store that may have lost them
     std::vector<Superfluous> superfluous;  // by counter
+    // Of its asks, those whose usage is being recorded: they may turn out not to be served. Bit i
+    // of `owed` says that the cost of counter i is among what superfluous[i] says is owed.
+    struct Recording {
+      std::shared_ptr<LateCharges> late;
+      std::uint64_t owed = 0;
+    };
+    std::vector<Recording> recordings;
   };
 
   void send_as_one(std::span<SharedAsk* const> asks, bool asking = false, bool divided = false);

@@ -24,6 +24,7 @@ using testing::SimRedis;
 using testing::SimWire;
 
 constexpr Nanos kDeadline = 20ms;
+constexpr policy::Overspend kForgive{.mode = policy::OverspendMode::forgive};
 
 // One rule with one counter.
 class Rule {
@@ -95,6 +96,10 @@ class Rig : private ShardDriver::Host {
     asked.rig = this;
     asked.counter = rule_.counter(cost);
     asked.request = {.counters = {&asked.counter, 1}, .cost = cost, .when_store_fails = policy_};
+    if (policy_ == FailurePolicy::settle) {
+      asked.request.metered = 1;
+      asked.request.overspend = &kForgive;
+    }
     asked.answer_by = loop.mono() + kDeadline;
     asked.loaded_at = Instant{1s};
     return asked;
@@ -120,6 +125,16 @@ class Rig : private ShardDriver::Host {
     loop.run_for(kDeadline);
     for (const Asked* asked : asks) EXPECT_TRUE(asked->verdict);
     return asks;
+  }
+  // What was decided without the store is not served after all.
+  void withdraw(Asked& asked) {
+    ladder::LadderVerdict served = asked.left ? asked.left->verdict : *asked.verdict;
+    ASSERT_TRUE(asked.late);
+    for (const LateCharges::Charge& charge : asked.late->withdraw()) {
+      served.charged_late |= 1;
+      driver.give_back(asked, asked.request.counters, {&charge.found, 1});
+    }
+    (void)driver.not_recorded(asked.request, asked.findings(), served);
   }
   // Asks and waits for the answer.
   Asked& answered(std::uint64_t cost = 1) {
@@ -295,7 +310,6 @@ TEST(ShardDriver, ALateChargeLowersWhatIsOwed) {
 TEST(ShardDriver, ALateChargeLowersWhatIsOwedOfARuleBesideOneThatIsServedBeyondItsPart) {
   const Rule metered(Algorithm::fixed_window, 4, 1h);
   const Rule other(Algorithm::fixed_window, 10, 1h, 8);
-  const policy::Overspend forgive{.mode = policy::OverspendMode::forgive};
   // Asked for in time, or by a caller who decided by itself and left.
   for (const bool leaves : {false, true}) {
     SCOPED_TRACE(leaves);
@@ -307,8 +321,6 @@ TEST(ShardDriver, ALateChargeLowersWhatIsOwedOfARuleBesideOneThatIsServedBeyondI
     std::array<store::Finding, 2> own;
     Rig::Asked& asked = rig.prepared(3);
     asked.request.counters = counters;
-    asked.request.metered = 1;
-    asked.request.overspend = &forgive;
     rig.link.cut_down = true;
     ASSERT_TRUE(rig.driver.begin(asked));
     rig.driver.send(asked);
@@ -341,6 +353,56 @@ TEST(ShardDriver, ALateChargeOfWhatWasToldIsGivenBack) {
   rig.loop.run_for(20ms);
   EXPECT_EQ(rig.remaining(), 7U);
   EXPECT_EQ(rig.driver.ladder().known().owed_units(rig.driver.moment().store), 0U);
+}
+
+// A metered call is told once its usage is recorded. Where that fails, what the store charged late
+// was kept from the limit: always of what is served beyond the part, and of the part where the
+// reply came while the disk was waited for.
+TEST(ShardDriver, ALateChargeOfWhatTurnsOutNotToBeRecordedIsGivenBack) {
+  for (const Algorithm algorithm : {Algorithm::fixed_window, Algorithm::gcra}) {
+    for (const std::uint64_t cost : {3, 7}) {  // its part is 5
+      for (const bool heard_before : {true, false}) {
+        SCOPED_TRACE(::testing::Message() << cost << " units, heard before: " << heard_before);
+        const Rule rule(algorithm, 10, 1h);
+        Rig rig(FailurePolicy::settle, rule);
+        rig.link.cut_down = true;
+        Rig::Asked& asked = rig.answered(cost);
+        EXPECT_EQ(asked.verdict->rung, cost > 5 ? Rung::journal : Rung::share);
+        EXPECT_TRUE(asked.verdict->record);
+        if (!heard_before) rig.withdraw(asked);
+        rig.link.cut_down = false;
+        rig.redis.mended(rig.link);
+        rig.loop.run_for(10ms);
+        if (heard_before) {
+          EXPECT_EQ(rig.remaining(), 10U - cost);
+          rig.withdraw(asked);
+          rig.loop.run_for(10ms);
+        }
+        EXPECT_EQ(rig.remaining(), 10U);
+        EXPECT_EQ(rig.driver.ladder().known().owed_units(rig.driver.moment().store), 0U);
+      }
+    }
+  }
+}
+
+// Of two that went to the store as one, one is served.
+TEST(ShardDriver, OfSeveralOnlyWhatIsNotRecordedIsGivenBackOfALateCharge) {
+  for (const bool heard_before : {true, false}) {
+    const Rule rule(Algorithm::fixed_window, 10, 1h);
+    Rig rig(FailurePolicy::settle, rule);
+    rig.link.cut_down = true;
+    const std::vector<Rig::Asked*> asks = rig.answered_together({2, 2});
+    EXPECT_EQ(rig.coalesced(), 1U);
+    const auto withdraw_one = [&] { rig.withdraw(*asks.back()); };
+    if (!heard_before) withdraw_one();
+    rig.link.cut_down = false;
+    rig.redis.mended(rig.link);
+    rig.loop.run_for(10ms);
+    if (heard_before) withdraw_one();
+    rig.loop.run_for(10ms);
+    EXPECT_EQ(rig.remaining(), 8U) << heard_before;
+    EXPECT_EQ(rig.driver.ladder().known().owed_units(rig.driver.moment().store), 0U);
+  }
 }
 
 TEST(ShardDriver, WhatOpenAdmittedStaysCharged) {

@@ -42,6 +42,7 @@ std::uint64_t ShardDriver::take_flight(std::span<SharedAsk* const> asks) {
   flight.asks.assign(asks.begin(), asks.end());
   flight.loaded_at = asks.front()->loaded_at;
   flight.superfluous.assign(counters.size(), {});
+  flight.recordings.clear();
   flight.costs.clear();
   for (const store::Counter& counter : counters) flight.costs.push_back(counter.cost);
   if (asks.size() > 1) {
@@ -244,6 +245,7 @@ void ShardDriver::unanswered(Flight& flight, SharedAsk& ask, const redis::Answer
   LadderVerdict verdict = own ? own->verdict : ladder_.without(ask.request, now, ask.findings());
   verdict.was_sent = answer.error != &redis::row_of(redis::LocalFault::not_connected);
   if (answer.reply_may_follow && !ask.stands) {
+    if (!own && verdict.record && !ask.late) ask.late = std::make_shared<LateCharges>();
     note_decided(flight, ask, own ? *own : SharedAsk::OwnDecision{verdict, ask.findings()});
   }
   ask.decided(verdict, now.store);
@@ -273,12 +275,16 @@ void ShardDriver::note_decided(Flight& flight, const SharedAsk& ask,
     return;
   }
   const std::span<const store::Counter> counters = ask.request.counters;
+  std::uint64_t owed = 0;
   for (std::size_t i = 0; i < counters.size(); ++i) {
     if (!own.findings[i].charged) continue;
     Superfluous& superfluous = flight.superfluous[i];
     superfluous.outage = ladder_.known().outage_of(counters[i].digest);
-    if (superfluous.outage != 0) superfluous.owed_units += flight.costs[i];
+    if (superfluous.outage == 0) continue;
+    superfluous.owed_units += flight.costs[i];
+    owed |= std::uint64_t{1} << i;
   }
+  if (ask.late) flight.recordings.push_back({ask.late, owed});
 }
 
 // The store charged an ask that had been decided without it.
@@ -286,18 +292,34 @@ void ShardDriver::take_back(const Flight& flight, std::span<const store::Counter
                             const redis::Answer& answer) {
   const Moment now = moment();
   charges_.clear();
+  // Nobody withdraws one of them meanwhile.
+  std::vector<std::unique_lock<std::mutex>> held;
+  for (const Flight::Recording& recording : flight.recordings)
+    held.push_back(recording.late->lock());
   for (std::size_t i = 0; i < counters.size(); ++i) {
     const store::Finding& found = answer.counters[i].finding;
     // A drain is of an answer that was given, and right whenever it comes.
     if (counters[i].op != store::Op::take || !found.charged) continue;
     const Instant receipt = found.step.receipt();
-    const Superfluous& superfluous = flight.superfluous[i];
+    Superfluous superfluous = flight.superfluous[i];
+    for (const Flight::Recording& recording : flight.recordings) {
+      if (!recording.late->withdrawn()) continue;
+      superfluous.units += flight.costs[i];
+      if ((recording.owed >> i & 1) != 0) superfluous.owed_units -= flight.costs[i];
+    }
     std::uint64_t twice = std::min(superfluous.units, found.units);
     const std::uint64_t owed = std::min(superfluous.owed_units, found.units - twice);
-    if (owed > 0) {
-      twice += ladder_.known().forgive(counters[i], superfluous.outage, receipt, owed, now.store);
-    }
+    std::uint64_t told = 0;  // of what is owed: given back instead
+    if (owed > 0)
+      told = ladder_.known().forgive(counters[i], superfluous.outage, receipt, owed, now.store);
+    twice += told;
     if (twice > 0) charges_.push_back({counters[i], twice, receipt});
+    for (const Flight::Recording& recording : flight.recordings) {
+      if (recording.late->withdrawn()) continue;
+      const std::uint64_t gone = std::min(told, flight.costs[i]);
+      told -= gone;
+      if (gone < flight.costs[i]) recording.late->keep(counters[i], found, flight.costs[i] - gone);
+    }
   }
   if (!charges_.empty())
     give_backs_.give_back(charges_, under(now.store, flight.loaded_at, flight.asking));
@@ -318,7 +340,10 @@ void ShardDriver::give_back(const SharedAsk& ask, std::span<const store::Counter
 void ShardDriver::take_back(const SharedAsk& ask, std::span<const store::Counter> counters,
                             std::span<const store::Finding> charged,
                             const SharedAsk::OwnDecision& own) {
-  const bool admitted = own.verdict.verdict == Verdict::allowed;
+  std::unique_lock<std::mutex> held;
+  if (ask.late) held = ask.late->lock();
+  const bool admitted =
+      own.verdict.verdict == Verdict::allowed && !(ask.late && ask.late->withdrawn());
   const Instant now = moment().store;
   charges_.clear();
   for (std::size_t i = 0; i < counters.size(); ++i) {
@@ -328,8 +353,10 @@ void ShardDriver::take_back(const SharedAsk& ask, std::span<const store::Counter
     if (admitted) {
       const std::uint64_t outage =
           own.findings[i].charged ? ladder_.known().outage_of(counters[i].digest) : 0;
-      if (outage == 0) continue;  // admitted without a part: the charge is its only trace
-      twice = ladder_.known().forgive(counters[i], outage, receipt, twice, now);
+      // Admitted without a part the charge is its only trace.
+      twice = outage == 0 ? 0 : ladder_.known().forgive(counters[i], outage, receipt, twice, now);
+      if (ask.late && twice < charged[i].units)
+        ask.late->keep(counters[i], charged[i], charged[i].units - twice);
     }
     if (twice > 0) charges_.push_back({counters[i], twice, receipt});
   }

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/raw_array.h"
+#include "guard/late_charges.h"
 #include "ladder/shard_ladder.h"
 #include "store/counter.h"
 #include "store/local_store.h"
@@ -54,6 +55,9 @@ class SharedAsk {
   bool asking = false;
   // What it asks is right whenever the store does it: a charge that comes late is not taken back.
   bool stands = false;
+  // Of a call that was decided without the store, and is told once its usage is recorded: made by
+  // who decided, before that is told.
+  std::shared_ptr<LateCharges> late;
   // One for each counter of the request.
   std::span<store::Finding> findings() noexcept {
     if (!made_) findings_.construct_first(request.counters.size());

@@ -151,7 +151,9 @@ class Guard::Impl::Job : public guard::SharedAsk {
     if (there && verdict.by_store != 0 && !reserves())
       impl_.give_back_charged(plan, findings, verdict.by_store);
     if (!there || !verdict.record) return {.rung = Rung::journal, .retry_after = {}};
-    return there->not_recorded(request, findings, verdict);
+    ladder::LadderVerdict served = verdict;
+    served.charged_late = give_back_late();
+    return there->not_recorded(request, findings, served);
   }
   std::weak_ptr<guard::SharedStore> store() const noexcept { return impl_.shared_; }
   guard::UsageRecorder& usage() const noexcept { return *impl_.usage_; }
@@ -176,6 +178,25 @@ class Guard::Impl::Job : public guard::SharedAsk {
   const MonoTime begun_;
 
  private:
+  // What the store turned out to have charged for it meanwhile; bit i: counters[i]. What it still
+  // turns out to have is given back by who hears of it.
+  std::uint64_t give_back_late() const {
+    if (!late) return 0;
+    const std::span<const store::Counter> counters = plan.asked();
+    std::array<store::Finding, store::kMaxCounters> found;
+    std::uint64_t which = 0;
+    for (const guard::LateCharges::Charge& charge : late->withdraw()) {
+      const auto at = std::find_if(counters.begin(), counters.end(), [&](const auto& counter) {
+        return counter.identity == charge.identity && counter.digest == charge.digest;
+      });
+      if (at == counters.end()) continue;
+      const auto place = static_cast<std::size_t>(at - counters.begin());
+      found[place] = charge.found;
+      which |= std::uint64_t{1} << place;
+    }
+    if (which != 0) impl_.give_back_charged(plan, {found.data(), counters.size()}, which);
+    return which;
+  }
   // A call of the same name came at the same time, and was the one that is recorded.
   static void name(const Recorded& recorded, Decision& decision) noexcept {
     if (recorded.what == Recorded::What::replayed) replay(recorded.rung, decision);
@@ -274,6 +295,7 @@ class WaitedJob final : public Job {
     left_ = true;
     own_findings_.resize(this->request.counters.size());
     verdict_ = alone(std::span<store::Finding>(own_findings_));
+    if (verdict_.record && !this->late) this->late = std::make_shared<guard::LateCharges>();
     return false;
   }
   void hold(std::shared_ptr<WaitedJob> self) { self_ = std::move(self); }

@@ -150,6 +150,7 @@ bool SplitAsk::goes_with(const Part& part, const Counter& counter, std::uint16_t
 
 SplitAsk::SplitAsk(SharedAsk& whole, std::span<const std::uint16_t> slots, SlotOwners& owners)
     : whole_(whole), owners_(owners) {
+  whole.late = std::make_shared<LateCharges>();
   const std::span<const Counter> counters = whole.request.counters;
   for (std::size_t i = 0; i < counters.size(); ++i) {
     auto found = std::find_if(parts_.begin(), parts_.end(), [&](const auto& part) {
@@ -170,6 +171,7 @@ SplitAsk::SplitAsk(SharedAsk& whole, std::span<const std::uint16_t> slots, SlotO
     part->where = whole.where;
     part->answer_by = whole.answer_by;
     part->loaded_at = whole.loaded_at;
+    part->late = whole.late;
   }
   waiting_ = parts_.size() - (marked_ != nullptr ? 1 : 0);
 }
@@ -327,18 +329,39 @@ void SplitAsk::collect(bool allowed) {
   }
 }
 
+// What a store turned out to have charged for parts that were decided without it. Bit i: of the
+// whole's counter i.
+std::uint64_t SplitAsk::give_back_late() {
+  std::uint64_t which = 0;
+  for (const LateCharges::Charge& charge : whole_.late->withdraw()) {
+    for (const auto& part : parts_) {
+      for (std::size_t i = 0; i < part->places.size(); ++i) {
+        const Counter& counter = part->counters[i];
+        if (counter.identity != charge.identity || counter.digest != charge.digest) continue;
+        part->asked_of->give_back(*part, {&counter, 1}, {&charge.found, 1});
+        which |= bit(part->places[i]);
+      }
+    }
+  }
+  return which;
+}
+
 // What the parts took for a request that was not admitted by them.
 void SplitAsk::undo(const std::optional<SharedAsk::OwnDecision>& own) noexcept {
   std::array<Finding, store::kMaxCounters> told;
+  // Whoever left decided by itself, and what was charged late may stand for that.
+  const std::uint64_t late = own ? 0 : give_back_late();
   for (const auto& part : parts_) {
     if (!part->answered || part->looks || part->verdict.verdict != Verdict::allowed) continue;
     // Whoever has the slot now is perhaps another one.
     ShardDriver& shard = *part->asked_of;
     const std::span<const Finding> found = part->findings();
     if (part->verdict.rung == Rung::share) {
-      shard.unspend(part->request, found);
+      shard.unspend(part->request, found, gather(late, part->places));
     } else if (part->verdict.rung == Rung::journal) {
-      (void)shard.not_recorded(part->request, part->findings(), part->verdict);
+      LadderVerdict served = part->verdict;
+      served.charged_late = gather(late, part->places);
+      (void)shard.not_recorded(part->request, part->findings(), served);
     } else if (part->verdict.rung == Rung::store && own) {
       for (std::size_t i = 0; i < part->places.size(); ++i) {
         told[i] = own->findings[part->places[i]];
@@ -442,6 +465,7 @@ LadderVerdict split_not_recorded(const LadderRequest& request, std::span<const s
     for (std::size_t i = 0; i < part.places.size(); ++i) part.found[i] = findings[part.places[i]];
     LadderVerdict of_part = served;
     of_part.overspent = gather(served.overspent, part.places);
+    of_part.charged_late = gather(served.charged_late, part.places);
     joined.add(
         part.at->not_recorded(part_of(request, part.counters, part.places), part.found, of_part));
   }

@@ -117,6 +117,7 @@ class SplitAsk {
   ladder::LadderVerdict join() noexcept;
   void note_parts(ladder::LadderVerdict& verdict) const noexcept;
   void collect(bool allowed);
+  std::uint64_t give_back_late();
   void undo(const std::optional<SharedAsk::OwnDecision>& own) noexcept;
 
   SharedAsk& whole_;

@@ -100,9 +100,10 @@ class KnownTable {
   // have said. A counter for which there is no room is crowded, but for what charges nothing: a
   // probe is answered as of a fresh one, and one in shadow is not charged and denies nobody.
   Spent spend(std::span<const Share> shares, Instant store_now, std::span<store::Finding> findings);
-  // Takes back what spend() just admitted with these findings: the ceiling said no.
+  // Takes back what spend() just admitted with these findings: the ceiling said no, or the disk.
+  // Bit i of `forgiven` says that of shares[i] nothing is owed any more: forgive() was told so.
   void unspend(std::span<const Share> shares, Instant store_now,
-               std::span<const store::Finding> findings);
+               std::span<const store::Finding> findings, std::uint64_t forgiven);
 
   // What the store is to be told with the next ask of this counter; absent where nothing is owed
   // any more.

@@ -156,7 +156,7 @@ TEST(KnownTable, UnspendGivesBackWhatWasJustSpent) {
   const std::array share{KnownTable::Share{&asked, worker.place(), worker.part()}};
   std::array<store::Finding, 1> findings;
   ASSERT_EQ(worker.table().spend(share, at(seconds(1)), findings), Spent::admitted);
-  worker.table().unspend(share, at(seconds(1)), findings);
+  worker.table().unspend(share, at(seconds(1)), findings, 0);
   EXPECT_EQ(worker.admitted(9, seconds(1)), 4);
   EXPECT_EQ(worker.table().owed(worker.counter(1), at(seconds(1)))->units, 4U);
 }
@@ -169,7 +169,7 @@ TEST(KnownTable, UnspendInTheNextWindowLeavesWhatIsOwedOfThat) {
   ASSERT_EQ(worker.table().spend(share, at(seconds(1)), findings), Spent::admitted);
   const auto next_window = std::chrono::hours(2);
   ASSERT_EQ(worker.admitted(2, next_window), 2);
-  worker.table().unspend(share, at(next_window), findings);
+  worker.table().unspend(share, at(next_window), findings, 0);
   EXPECT_EQ(worker.table().owed(worker.counter(1), at(next_window))->units, 2U);
 }
 

@@ -202,13 +202,13 @@ void ShardLadder::shares_of(const LadderRequest& request, const Division& divisi
 }
 
 void ShardLadder::unspend(const LadderRequest& asked, const Moment& now,
-                          std::span<const Finding> findings) noexcept {
+                          std::span<const Finding> findings, std::uint64_t charged_late) noexcept {
   const LadderRequest request = asked.limits();
   findings = findings.first(request.counters.size());
   const auto division = division_.read();
   Shares mine;
   shares_of(request, *division, 0, mine);
-  known_.unspend(mine.view(), now.store, findings);
+  known_.unspend(mine.view(), now.store, findings, charged_late);
 }
 
 LadderVerdict ShardLadder::share(const LadderRequest& request, const Moment& now,
@@ -230,7 +230,7 @@ LadderVerdict ShardLadder::share(const LadderRequest& request, const Moment& now
   switch (spent) {
     case KnownTable::Spent::admitted:
       if (!under_ceiling(request, now.store, verdict))
-        known_.unspend(mine.view(), now.store, findings);
+        known_.unspend(mine.view(), now.store, findings, 0);
       return verdict;
     case KnownTable::Spent::exhausted:
       verdict.verdict = Verdict::limited;
@@ -280,7 +280,7 @@ bool ShardLadder::serve_beyond(const LadderRequest& request, const Division& div
                        .record = true,
                        .overspent = beyond};
   if (!fits || !under_ceiling(request, now.store, served)) {
-    if (within.count > 0) known_.unspend(within.view(), now.store, of_within);
+    if (within.count > 0) known_.unspend(within.view(), now.store, of_within, 0);
     if (!fits) return false;
     give_back_overspend(request, division, beyond, now.store);
   } else {
@@ -327,10 +327,14 @@ LadderVerdict ShardLadder::not_recorded(const LadderRequest& asked, const Moment
   Shares within;
   shares_of(request, *division, served.overspent, within);
   std::array<Finding, store::kMaxCounters> found;
+  std::uint64_t charged_late = 0;
   for (std::size_t i = 0, at = 0; i < request.counters.size(); ++i) {
-    if ((served.overspent >> i & 1) == 0) found[at++] = findings[i];
+    if ((served.overspent >> i & 1) != 0) continue;
+    charged_late |= (served.charged_late >> i & 1) << at;
+    found[at++] = findings[i];
   }
-  if (within.count > 0) known_.unspend(within.view(), now.store, {found.data(), within.count});
+  if (within.count > 0)
+    known_.unspend(within.view(), now.store, {found.data(), within.count}, charged_late);
   LadderVerdict verdict = refused(now);
   verdict.rung = Rung::journal;
   if (served.overspent == 0) return verdict;

@@ -73,6 +73,9 @@ struct LadderVerdict {
   // or by the fallback store, whatever the rung of the whole.
   std::uint64_t by_store = 0;
   std::uint64_t by_fallback = 0;
+  // Of one that was decided without the store: bit i says that it turned out to have charged
+  // counters[i] all the same, so that this is owed no more. For who takes the decision back.
+  std::uint64_t charged_late = 0;
 };
 
 // The clocks of one moment: the store's as well as it is known here, and the monotonic one.
@@ -119,9 +122,9 @@ class ShardLadder {
                         std::span<store::Finding> findings) noexcept;
 
   // Takes back what without() has just admitted from this worker's part, with these findings: the
-  // request was denied elsewhere.
+  // request was denied elsewhere. `charged_late` is as in LadderVerdict.
   void unspend(const LadderRequest& asked, const Moment& now,
-               std::span<const store::Finding> findings) noexcept;
+               std::span<const store::Finding> findings, std::uint64_t charged_late) noexcept;
   // Whether the request's ceiling, where it has one, admits it too; else `verdict` says so.
   static bool under_ceiling(const LadderRequest& request, Instant now,
                             LadderVerdict& verdict) noexcept;

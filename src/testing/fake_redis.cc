@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <list>
+#include <utility>
 
 #include "testing/resp_commands.h"
 
@@ -18,6 +19,7 @@ namespace {
 struct Peer {
   int socket;
   RespCommands commands;
+  std::string held = {};  // replies on their way
 };
 
 bool send_all(int socket, std::string_view bytes) {
@@ -73,7 +75,7 @@ std::uint64_t FakeRedis::commands(const std::string& name) const {
   return found == commands_.end() ? 0 : found->second;
 }
 
-bool FakeRedis::answer(int socket, const std::vector<std::string>& command) {
+bool FakeRedis::answer(int socket, const std::vector<std::string>& command, std::string& held) {
   std::optional<Say> say;
   {
     std::lock_guard lock(mutex_);
@@ -84,7 +86,9 @@ bool FakeRedis::answer(int socket, const std::vector<std::string>& command) {
       say = Say{redis_.execute(command)};
     }
   }
-  if (say->between_bytes == Nanos{0}) {
+  if (holds_ || !held.empty()) {
+    held += say->bytes;
+  } else if (say->between_bytes == Nanos{0}) {
     if (!send_all(socket, say->bytes)) return false;
   } else {
     for (const char& byte : say->bytes) {
@@ -103,7 +107,9 @@ void FakeRedis::run() {
   for (;;) {
     std::vector<pollfd> polls{{stop_pipe_[0], POLLIN, 0}, {listener_, POLLIN, 0}};
     for (const Peer& peer : peers) polls.push_back({peer.socket, POLLIN, 0});
-    ::poll(polls.data(), polls.size(), -1);
+    const bool holding = std::any_of(peers.begin(), peers.end(),
+                                     [](const Peer& peer) { return !peer.held.empty(); });
+    ::poll(polls.data(), polls.size(), holding ? 1 : -1);
     if (polls[0].revents != 0) break;
     std::size_t at = 2;
     for (auto peer = peers.begin(); peer != peers.end(); ++at) {
@@ -116,9 +122,11 @@ void FakeRedis::run() {
         while (open) {
           const auto command = peer->commands.next();
           if (!command) break;
-          open = answer(peer->socket, *command);
+          open = answer(peer->socket, *command, peer->held);
         }
       }
+      if (open && !holds_ && !peer->held.empty())
+        open = send_all(peer->socket, std::exchange(peer->held, {}));
       if (open) {
         ++peer;
       } else {

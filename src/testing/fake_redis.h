@@ -40,6 +40,8 @@ class FakeRedis {
   // Says this to every command of that name.
   void always(const std::string& name, Say say);
   void behave();  // from now on as a LuaRedis again
+  // It goes on carrying out what comes, and its replies are on their way until this is over.
+  void hold_replies(bool hold) noexcept { holds_ = hold; }
   // Its clock is so far ahead of the machine's from now on; behind where it is negative.
   void set_clock_ahead(Nanos by) noexcept { ahead_ = by.count(); }
 
@@ -48,13 +50,14 @@ class FakeRedis {
 
  private:
   void run();
-  bool answer(int socket, const std::vector<std::string>& command);
+  bool answer(int socket, const std::vector<std::string>& command, std::string& held);
 
   int listener_ = -1;
   int stop_pipe_[2] = {-1, -1};
   std::uint16_t port_ = 0;
   std::atomic<std::uint64_t> connections_{0};
   std::atomic<std::int64_t> ahead_{0};
+  std::atomic<bool> holds_{false};
   mutable std::mutex mutex_;
   Script script_;
   LuaRedis redis_;
