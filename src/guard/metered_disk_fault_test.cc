@@ -446,6 +446,26 @@ TEST_F(LateChargeAndDisk, StandsWhereTheCallIsServed) {
   }));
 }
 
+// Whose caller had left, for the disk was slow, stood for ever where the Guard was closed
+// meanwhile: nobody was left who would have said that it was refused.
+TEST_F(MeteredGuardAndDisk, EndsWhatItRefusedOnASlowDiskAlthoughItCloses) {
+  {
+    auto guard = open();
+    Reservations reservations(*guard);
+    testing::g_disk_hangs = true;
+    const Reservation refused = reservations.reserve("export", {{"account", "acme"}}, 8, kFull);
+    EXPECT_EQ(refused.decision.rung, Rung::journal);
+    EXPECT_TRUE(refused.id.empty());
+    ledger::Journal& journal = guard->impl().usage()->journal();
+    std::thread closes([&] { (void)guard->impl().close(); });
+    EXPECT_TRUE(eventually([&] { return !journal.follow({}, {}); })) << "it takes nothing any more";
+    testing::g_disk_hangs = false;
+    closes.join();
+  }
+  auto guard = open();
+  EXPECT_NE(state_of(*guard).find("\"reservations\":0,"), std::string::npos) << state_of(*guard);
+}
+
 // A month of 31 days gave its cap again on the last of them.
 TEST_F(MeteredGuardAndDisk, RemembersOverspendToTheEndOfItsMonth) {
   auto guard = open();

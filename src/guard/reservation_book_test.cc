@@ -1,6 +1,7 @@
 #include "guard/reservation_book.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <chrono>
 #include <map>
@@ -85,9 +86,10 @@ class ReservationBookByHand : public ::testing::Test {
     }
   }
 
-  // A reservation as it is once the journal has it.
-  std::string reserve(std::uint64_t units, ReservationTerms terms) {
-    const std::string id = book_->new_id();
+  // A reservation on its way into the journal.
+  std::pair<HeldReservation, std::vector<ledger::Note>> begin_reservation(const std::string& id,
+                                                                          std::uint64_t units,
+                                                                          ReservationTerms terms) {
     HeldReservation held{.reserved = units,
                          .terms = terms,
                          .expires = clock_.now() + terms.expire,
@@ -98,6 +100,12 @@ class ReservationBookByHand : public ::testing::Test {
     EXPECT_TRUE(ledger::encode(event, held.events.emplace_back()));
     std::vector<ledger::Note> notes{ReservationBook::note_of(id, held, clock_.now())};
     notes.back().stands = true;
+    return {std::move(held), std::move(notes)};
+  }
+  // One as it is once the journal has it.
+  std::string reserve(std::uint64_t units, ReservationTerms terms) {
+    const std::string id = book_->new_id();
+    auto [held, notes] = begin_reservation(id, units, terms);
     bool durable = false;
     journal_->append({}, std::move(notes),
                      [&](const Result<void>& done) { durable = done.has_value(); });
@@ -308,6 +316,42 @@ TEST_F(ReservationBookByHand, EndsWhatNobodyWasToldOfBeforeItsProcessDoes) {
   EXPECT_EQ(book_->size(), 0u);
   pass(90s);
   EXPECT_EQ(billed(), Units{});
+}
+
+// Whoever asked for it had left, for the disk was slow; and a journal that closes took no word of
+// that: the next process found a reservation that stood, and billed it in full.
+TEST_F(ReservationBookByHand, EndsWhatNobodyWaitedForAlthoughItsJournalCloses) {
+  const std::string id = book_->new_id();
+  auto [held, notes] = begin_reservation(id, 8, {.expire = 60s, .on_expiry = OnExpiry::full});
+  bool durable = false;
+  journal_->append({}, std::move(notes), [&](const Result<void>& done) {
+    durable = done.has_value();
+    book_->open(id, held);
+    book_->drop(id);
+  });
+  end();
+  EXPECT_TRUE(durable);
+  EXPECT_EQ(given_back_, (std::vector<std::pair<std::string, std::uint64_t>>{{id, 8}}));
+  begin();
+  EXPECT_EQ(book_->size(), 0u);
+  pass(90s);
+  EXPECT_EQ(billed(), Units{});
+}
+
+// Members end the other way round than they began, and the journal began last. What is freed is
+// overwritten here, so that whoever still looks at it does not find what was there.
+TEST_F(ReservationBookByHand, OutlivesItsJournal) {
+  (void)reserve(8, kHour);
+  const std::string dropped = reserve(8, kHour);
+  disk_.fail(ForgetfulDisk::Fault::sync, 1, ForgetfulDisk::Lasts::until_healed);
+  book_->drop(dropped);
+  turn();
+  ASSERT_EQ(book_->size(), 2u) << "it is still to be ended";
+  (void)journal_->close();
+  ::mallopt(M_PERTURB, 0x5a);
+  journal_.reset();
+  ::mallopt(M_PERTURB, 0);
+  book_.reset();
 }
 
 TEST_F(ReservationBookByHand, AsksAgainToGiveBackUntilTheStoreDid) {

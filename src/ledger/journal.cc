@@ -151,7 +151,7 @@ void Journal::append(std::span<const UsageEvent> events, std::vector<Note> notes
   bool wake = false;
   {
     std::lock_guard lock(mutex_);
-    if (stopping_) {
+    if (closed_to_caller()) {
       why = Error{ErrorCode::unavailable, options_.folder + ": the journal is closed"};
       refused_ += events.size();
     } else if (in_flight_ > 0 && mono_now() - in_flight_since_ > kStuck) {
@@ -172,12 +172,18 @@ void Journal::append(std::span<const UsageEvent> events, std::vector<Note> notes
 bool Journal::follow(std::span<const UsageEvent> events, std::vector<Note> notes) {
   Error why;
   std::lock_guard lock(mutex_);
-  if (stopping_ || !push(events, notes, nullptr, why)) {
+  if (closed_to_caller() || !push(events, notes, nullptr, why)) {
     refused_ += events.size();
     return false;
   }
   if (queue_.waiters.size() == 1) wake_thread();
   return true;
+}
+
+// Under the lock. Whoever is told of the last commits may still have something to say of them, as
+// that nobody was left to be told.
+bool Journal::closed_to_caller() const {
+  return stopping_ && !in_its_thread();
 }
 
 bool Journal::has_room() const {

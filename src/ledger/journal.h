@@ -84,8 +84,9 @@ class Journal {
   static Result<std::unique_ptr<Journal>> open(Options options);
   // Writes what waits, where the disk takes it.
   ~Journal();
-  // The same, before the end of it: nothing is taken from then on. Returns how many events were
-  // kept in memory and never recorded: they end with this process.
+  // The same, before the end of it: nothing is taken from then on, but from callbacks of what
+  // waits. Returns how many events were kept in memory and never recorded: they end with this
+  // process.
   std::uint64_t close() noexcept;
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
@@ -164,6 +165,7 @@ class Journal {
   static Needs needs_of(const EventBatch& events, std::size_t first, std::span<const Note> notes);
   std::uint64_t held() const;
   Result<void> room(const Needs& needs) const;
+  bool closed_to_caller() const;
   bool push(std::span<const UsageEvent> events, std::vector<Note>& notes, Done* done, Error& why);
   MonoTime mono_now() const { return clock_.mono(); }
   bool driven() const noexcept { return static_cast<bool>(options_.wake); }
