@@ -27,26 +27,28 @@ BreakerRegistry::~BreakerRegistry() = default;
 Result<Breaker> BreakerRegistry::put(std::string_view name, const BreakerConfig& config) {
   std::unique_lock lock(names_->mutex);
   const auto found = names_->breakers.find(name);
-  if (found != names_->breakers.end()) {
-    if (found->second.config() == config) return found->second;
-    const Result<void> changed = found->second.configure(config);
-    if (changed.has_value()) return found->second;
-    if (changed.error().code == ErrorCode::invalid_argument) return changed.error();
-  } else if (names_->breakers.size() >= names_->most) {
-    return Error{ErrorCode::resource_exhausted, "breaker " + std::string(name) + ": there are " +
-                                                    std::to_string(names_->most) +
-                                                    " breakers already, which is the most"};
+  if (found == names_->breakers.end()) {
+    if (names_->breakers.size() >= names_->most) {
+      return Error{ErrorCode::resource_exhausted, "breaker " + std::string(name) + ": there are " +
+                                                      std::to_string(names_->most) +
+                                                      " breakers already, which is the most"};
+    }
+    Result<Breaker> made = Breaker::make(std::string(name), config, names_->options);
+    if (made) names_->breakers.emplace(std::string(name), *made);
+    return made;
   }
+  // Whoever hears of what changes may look for breakers: they are told outside the lock.
+  Breaker old = found->second;
+  lock.unlock();
+  if (old.config() == config) return old;
+  const Result<void> changed = old.configure(config);
+  if (changed.has_value()) return old;
+  if (changed.error().code == ErrorCode::invalid_argument) return changed.error();
   Result<Breaker> made = Breaker::make(std::string(name), config, names_->options);
   if (!made) return made;
-  if (found != names_->breakers.end()) {
-    // What an operator ordered is no matter of windows, and stands as it stood. Whoever hears of it
-    // may look for breakers: they are told outside the lock.
-    const Breaker old = found->second;
-    lock.unlock();
-    BreakerCore::of(*made)->take_orders_of(*BreakerCore::of(old));
-    lock.lock();
-  }
+  // What an operator ordered is no matter of windows, and stands as it stood.
+  BreakerCore::of(*made)->take_orders_of(*BreakerCore::of(old));
+  lock.lock();
   names_->breakers.insert_or_assign(std::string(name), *made);
   return made;
 }

@@ -83,6 +83,38 @@ TEST(BreakerRegistry, AnotherWindowKeepsWhatStandsUnderAnOrderThatEnds) {
   EXPECT_EQ(after.snapshot().mode_by, "eve");
 }
 
+// They were told under the lock that they then waited for.
+TEST(BreakerRegistry, TellsListenersThatLookForBreakers) {
+  testing::ManualClock clock;
+  const BreakerRegistry* among = nullptr;
+  int told = 0;
+  BreakerRegistry registry({.clock = &clock, .listener = [&](const BreakerEvent& event) {
+                              told += among->find(event.breaker) ? 1 : 0;
+                            }});
+  among = &registry;
+  BreakerConfig config = testing::BreakerRig::config();
+  config.ramp = BreakerRamp{};
+  Breaker breaker = registry.put("payments", config).value();
+  breaker.trip();
+  clock.advance(std::chrono::seconds(2));
+  for (int probe = 0; probe < 2; ++probe) {
+    Admission admission = breaker.admit();
+    ASSERT_TRUE(admission);
+    admission.permit().ok();
+  }
+  ASSERT_EQ(breaker.state(), BreakerState::recovering);
+  told = 0;
+  config.ramp.reset();
+  EXPECT_TRUE(registry.put("payments", config).value() == breaker);
+  EXPECT_EQ(told, 1) << "it closed";
+  ASSERT_TRUE(
+      breaker.set_mode({.mode = BreakerMode::disabled, .by = "ada", .reason = ""}).has_value());
+  told = 0;
+  config.window = LastTime{};
+  EXPECT_FALSE(registry.put("payments", config).value() == breaker);
+  EXPECT_EQ(told, 1) << "another one is under that order";
+}
+
 TEST(BreakerRegistry, AnotherWindowDoesNotTakeThePolicysShadowForAnOrder) {
   BreakerRegistry registry;
   BreakerConfig config = testing::BreakerRig::config();
