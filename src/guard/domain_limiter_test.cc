@@ -327,6 +327,9 @@ descriptors:
   World world(files.policy(), {.clock = &clock, .store = std::make_unique<SilentStore>()});
   const auto open = world.ask({{"open", "x"}});
   EXPECT_TRUE(open.decision.allowed());
+  std::string metrics;
+  world.guard().impl().metrics().write(metrics);
+  EXPECT_NE(metrics.find("\nweir_unenforced_total{route=\"d\"} 1\n"), std::string::npos) << metrics;
   EXPECT_EQ(open.decision.rung, Rung::policy);
   EXPECT_FALSE(open.statuses[0].over);
   EXPECT_FALSE(open.statuses[0].limit);

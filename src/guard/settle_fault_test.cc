@@ -191,6 +191,32 @@ TEST_F(SettlingGuard, RenewsNoOverspendHoweverOftenTheStoreComesAndGoes) {
   EXPECT_EQ(beyond, 2);
 }
 
+// Usage of an outage that was told late blocked the customer in the window that followed.
+TEST_F(SettlingGuard, BillsAWindowThatIsOverAndLeavesThePresentOneAlone) {
+  std::string text = policy();
+  text.replace(text.find("per: month"), 10, "per: second");
+  Guard guard = open(text);
+  kill_redis(guard);
+  std::uint64_t served = 0;
+  std::optional<Decision> last;
+  for (int i = 0; i < 6; ++i) {
+    last = guard.check("export", {{"account", "acme"}});
+    served += last->allowed() ? 1 : 0;
+  }
+  EXPECT_GT(served, 0u);
+  const Instant over =
+      std::chrono::floor<std::chrono::seconds>(last->decided_at) + std::chrono::seconds(1);
+  redis_.start();
+  testing::await_store(guard);
+  ASSERT_TRUE(eventually([&] { return guard.impl().shared()->moment().store > over; }));
+  const Decision first = guard.check("export", {{"account", "acme"}});
+  ASSERT_EQ(first.rung, Rung::store);
+  EXPECT_EQ(first.rules()[0].remaining, 9u);
+  ++served;
+  EXPECT_TRUE(eventually([&] { return ledger_of("acme").units == served; }))
+      << ledger_of("acme").units << " of " << served;
+}
+
 TEST_F(SettlingGuard, ForgivesWhatItWasToForgive) {
   Guard guard = open(policy("forgive", "    ceiling: 100 per second\n"));
   kill_redis(guard);
