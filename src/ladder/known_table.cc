@@ -43,6 +43,12 @@ struct KnownTable::Entry {
   std::uint64_t origin = 0;
   std::uint64_t denied_cost = 0;  // sliding_log: what the store did not let through; 0: it did
   Step denied;                    // and what it said of that, at known_at
+  // The known state under numbers that the rule got since, from when they were first asked under.
+  struct Converted {
+    Numbers numbers;
+    State state;
+  };
+  mutable std::unique_ptr<Converted> converted;
 
   bool spent = false;
   Numbers part_numbers;
@@ -69,10 +75,19 @@ struct KnownTable::Entry {
       return known_remaining;
     }
     if (!same_family(known_numbers, current)) return std::nullopt;
-    const State state = known_numbers.stamp == current.stamp
-                            ? known_state
-                            : limit::convert(known_numbers, current, known_state, now);
-    return limit::take(current, state, now, 0).remaining;
+    return limit::take(current, state_under(current, now), now, 0).remaining;
+  }
+
+  // Converted once, as the store would: from then on it runs off under the new numbers, and who
+  // waits as a denial under them said is not told to wait again. What was learnt stays beside it,
+  // for a caller that is still on its way with the numbers before.
+  const State& state_under(const Numbers& current, Instant now) const {
+    if (known_numbers.stamp == current.stamp) return known_state;
+    if (!converted || converted->numbers.stamp != current.stamp) {
+      const State state = limit::convert(known_numbers, current, known_state, now);
+      converted = std::make_unique<Converted>(Converted{current, state});
+    }
+    return converted->state;
   }
 
   void adopt(const Numbers& numbers, Instant now) {
@@ -281,6 +296,7 @@ void KnownTable::learn(const Counter& counter, const State& state, std::uint32_t
   entry->known = true;
   entry->known_numbers = *counter.numbers;
   entry->known_state = state;
+  entry->converted.reset();
   entry->known_remaining = remaining;
   entry->known_at = store_now;
   entry->seen = seen;
@@ -306,9 +322,7 @@ std::optional<State> KnownTable::before_loss(const Counter& counter, Instant sto
     state.current = most - *left;
     return state;
   }
-  return entry->known_numbers.stamp == current.stamp
-             ? entry->known_state
-             : limit::convert(entry->known_numbers, current, entry->known_state, store_now);
+  return entry->state_under(current, store_now);
 }
 
 std::optional<Step> KnownTable::denial(const Counter& counter, Instant store_now, MonoTime now,
@@ -324,10 +338,8 @@ std::optional<Step> KnownTable::denial(const Counter& counter, Instant store_now
   // Where two workers have different numbers the store goes by the newer ones, which may not be
   // these: as long as it is there, it is asked.
   if (max_age && !same_numbers) return std::nullopt;
-  const State state = same_numbers ? entry->known_state
-                                   : limit::convert(entry->known_numbers, *counter.numbers,
-                                                    entry->known_state, store_now);
-  const Step step = limit::take(*counter.numbers, state, store_now, counter.cost);
+  const Step step = limit::take(*counter.numbers, entry->state_under(*counter.numbers, store_now),
+                                store_now, counter.cost);
   if (step.outcome == Outcome::allowed) return std::nullopt;
   return step;
 }
@@ -383,10 +395,7 @@ std::optional<Nanos> KnownTable::Entry::wait_for_whole(const Numbers& current, s
   if (!left || *left >= units) return Nanos{0};
   // Which of its charges go when the store alone knows.
   if (is_log(current)) return known_at + Nanos(current.period_ns) - now;
-  const State state = known_numbers.stamp == current.stamp
-                          ? known_state
-                          : limit::convert(known_numbers, current, known_state, now);
-  return wait_of(limit::take(current, state, now, units));
+  return wait_of(limit::take(current, state_under(current, now), now, units));
 }
 
 std::optional<Nanos> KnownTable::Entry::wait_for_part(const Numbers& part, std::uint64_t cost,

@@ -342,6 +342,31 @@ TEST(KnownTable, WhatIsKnownUnderOtherNumbersDeniesOnlyWhileTheStoreIsAway) {
   EXPECT_TRUE(worker.table().denial(asked, at(seconds(1)), mono(seconds(1)), std::nullopt));
 }
 
+// As where the store itself converts: what runs off from then on does so under the new numbers.
+TEST(KnownTable, WhoWaitsAsADenialUnderNewNumbersSaidIsNotToldToWaitAgain) {
+  Worker worker(numbers(Algorithm::gcra, 60), 0, 1);
+  worker.learn_used(60, seconds(1));
+  const auto denied = [&](const Numbers& under, Nanos when, std::uint64_t cost) {
+    Counter asked = worker.counter(1, cost);
+    asked.numbers = &under;
+    return worker.table().denial(asked, at(when), mono(when), std::nullopt);
+  };
+  const Numbers lowered = numbers(Algorithm::gcra, 6);
+  const auto first = denied(lowered, seconds(1), 1);
+  ASSERT_TRUE(first);
+  const Nanos waited = seconds(1) + Nanos(first->retry_after_ns);
+  EXPECT_TRUE(denied(lowered, waited - Nanos(1), 1));
+  EXPECT_FALSE(denied(lowered, waited, 1));
+  // A caller with the numbers before goes by what was learnt, and leaves that as it is.
+  const Numbers before = numbers(Algorithm::gcra, 60);
+  EXPECT_TRUE(denied(before, seconds(11), 11));
+  EXPECT_FALSE(denied(before, seconds(11), 10));
+  EXPECT_FALSE(denied(lowered, waited, 1));
+  // The store's next word is not converted from an older one.
+  worker.learn_used(60, seconds(12));
+  EXPECT_TRUE(denied(lowered, seconds(12), 1));
+}
+
 TEST(KnownTable, AnOlderAnswerThatArrivesLaterTeachesNothing) {
   Worker worker(numbers(Algorithm::fixed_window, 10), 0, 1);
   worker.learn_used(10, seconds(2));
