@@ -265,6 +265,32 @@ TEST_F(GuardOnAServer, ThatWantsAPasswordOrForbidsACommandIsSaidSoAtTheStart) {
   is_well(guard);
 }
 
+// The fleet's own keys are, so that nothing but the asks would fail: away, and said so, in place of
+// a breaker that closes with each probe.
+TEST_F(GuardOnAServer, WhoseUserMayNotWriteCountersIsAwayAndSaysWhy) {
+  server_.execute({"ACL", "SETUSER", "weir", "on", ">right", "~weir:1:{!*", "+@all"});
+  const std::string file = server_.directory() + "/password";
+  std::ofstream(file) << "right\n";
+  Guard guard = open({.store = "  username: weir\n  password_file: " + file + "\n"});
+  EXPECT_TRUE(heard_.said(StoreEvent::Kind::away_at_start, "~weir:1:*")) << heard_.all();
+  const auto state = [&] { return guard.impl().shared()->state_json(); };
+  EXPECT_NE(state().find("~weir:1:*"), std::string::npos) << state();
+  EXPECT_NE(state().find("\"connected\":false"), std::string::npos) << state();
+  EXPECT_GT(store_errors(guard, "misconfigured"), 0);
+  server_.execute({"ACL", "SETUSER", "weir", "~weir:1:*"});
+  is_well(guard);
+  // Taken away under way, it is the same.
+  server_.execute({"ACL", "SETUSER", "weir", "resetkeys", "~weir:1:{!*"});
+  Tally tally;
+  EXPECT_TRUE(eventually([&] {
+    (void)check(guard, "login", "u", tally);
+    return state().find("\"connected\":false") != std::string::npos &&
+           state().find("~weir:1:*") != std::string::npos;
+  })) << state();
+  server_.execute({"ACL", "SETUSER", "weir", "~weir:1:*"});
+  is_well(guard);
+}
+
 // Somebody else's values at our keys: that key's matter alone, and soon repaired.
 TEST_F(GuardOnAServer, WithForeignValuesAtOurKeysRepairsThem) {
   Guard guard = open({.deadline = "2s"});

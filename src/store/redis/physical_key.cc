@@ -200,6 +200,20 @@ void KeySpace::append_meta(std::string_view shard, std::string_view name, std::s
   append_escaped(name, out);
 }
 
+std::string KeySpace::trial(std::string_view shard) const {
+  const std::uint16_t slot = key_slot(meta(shard, {}));
+  std::string tag(kTagLetters, kTagAlphabet[0]);
+  for (std::uint32_t n = 1; key_slot(tag) != slot; ++n) {
+    for (std::size_t i = 0; i < tag.size(); ++i) tag[i] = kTagAlphabet[(n >> (5 * i)) & 31];
+  }
+  char identity[kIdentityBytes];
+  const KeyWriter key(identity, KeyWriter::own_identity('t', 's', 't'));
+  std::string out = root_;
+  out.append("{").append(tag).append("}");
+  append_base64(key.view(), out);
+  return out;
+}
+
 std::string KeySpace::counter(std::string_view key) const {
   std::string out;
   append_counter(key, out);

@@ -85,6 +85,20 @@ TEST(KeySpace, PutsWhatStandsBesideACounterIntoItsSlot) {
   EXPECT_EQ(names.size(), 18u);
 }
 
+TEST(KeySpace, TriesANameOfACountersKindInTheSlotOfAShardsOwnKeys) {
+  std::set<std::string> names;
+  for (const std::string shard : {"", "a", "7", "1b", "zz9"}) {
+    const std::string name = space().trial(shard);
+    EXPECT_EQ(key_slot(name), key_slot(space().meta(shard, "epoch"))) << shard;
+    const std::string like = space().counter(structural(7, {}));
+    EXPECT_EQ(name.find('{'), like.find('{'));
+    EXPECT_EQ(name.find('}'), like.find('}'));
+    EXPECT_EQ(name.size(), like.size());
+    names.insert(name);
+  }
+  EXPECT_EQ(names.size(), 5u);
+}
+
 TEST(KeySpace, IsNotSteeredByBracesInValues) {
   std::set<std::string> tags;
   for (const char* value : {"{a}b", "}{", "{}", "{x}", "a{x}", "}{x}", "%7Bx%7D"}) {

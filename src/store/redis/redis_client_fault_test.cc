@@ -372,6 +372,22 @@ TEST(RedisClientFaults, FindsAMissingPermissionOnConnecting) {
   EXPECT_NE(text.find("LINDEX"), std::string::npos) << text;
 }
 
+// Rights to the names of the fleet's own keys are none to those of counters.
+TEST(RedisClientFaults, FindsOnConnectingThatCountersMayNotBeWritten) {
+  RedisServer server;
+  server.execute({"ACL", "SETUSER", "default", "resetkeys", "~weir:1:{!*"});
+  RedisRig rig(RedisRig::on_port(server.port()));
+  rig.client().start();
+  ASSERT_TRUE(rig.run_until([&] { return !rig.disconnects.empty(); }));
+  EXPECT_EQ(rig.disconnects[0], "NOPERM");
+  EXPECT_FALSE(rig.client().ready());
+  const std::string text = rig.client().state().last_error_text;
+  EXPECT_NE(text.find("~weir:1:*"), std::string::npos) << text;
+  server.execute({"ACL", "SETUSER", "default", "~*"});
+  ASSERT_TRUE(rig.run_until([&] { return rig.client().ready(); }));
+  EXPECT_EQ(server.keys().size(), 1u) << "the epoch: what was tried is gone";
+}
+
 TEST(RedisClientFaults, RunsWithoutInfoAndSaysSo) {
   RedisServer server;
   server.execute({"ACL", "SETUSER", "default", "-info"});

@@ -80,10 +80,10 @@ void RedisSession::send_self_test(Kind kind, bool with_text, MonoTime now) {
   token_ = hex(next_random(random_));
   tested_shard_ = shard_;
   CommandWriter writer(output_);
-  writer.command(
-      {with_text ? "EVAL" : "EVALSHA", with_text ? kSelfTestScript.text : kSelfTestScript.sha, "3",
-       keys_.meta(shard_, "probe"), keys_.meta(shard_, "probe-list"), keys_.meta(shard_, "epoch"),
-       token_, hex(next_random(random_)), std::to_string(kProbeMs), std::to_string(kEpochMs)});
+  writer.command({with_text ? "EVAL" : "EVALSHA",
+                  with_text ? kSelfTestScript.text : kSelfTestScript.sha, "2", trial_,
+                  keys_.meta(shard_, "epoch"), token_, hex(next_random(random_)),
+                  std::to_string(kProbeMs), std::to_string(kEpochMs)});
   sent(kind, now, with_text);
   self_test_in_flight_ = true;
 }
@@ -157,6 +157,14 @@ void RedisSession::on_time(const Pending& pending, const Reply& reply, MonoTime 
   }
 }
 
+// A server that denies a key does not say which rights are wanted.
+std::string RedisSession::with_rights(std::string_view error) const {
+  std::string text(error);
+  if (error.starts_with("NOPERM") && error.find(" key") != std::string_view::npos)
+    text += "; needed are all that begin with '" + keys_.root() + "': ~" + keys_.root() + "*";
+  return text;
+}
+
 // Fails the session where this server cannot hold counters. Returns why not.
 const ErrorRow* RedisSession::judge_self_test(const Pending& pending, const Reply& reply,
                                               MonoTime now) {
@@ -167,7 +175,7 @@ const ErrorRow* RedisSession::judge_self_test(const Pending& pending, const Repl
       send_self_test(pending.kind, true, now);
       return &row;
     }
-    fail(row, reply.error());
+    fail(row, with_rights(reply.error()));
     return &row;
   }
   Instant store_now{};

@@ -27,11 +27,17 @@ RedisSession::RedisSession(SessionOptions options, KeySpace keys, Clock& clock,
     : options_(std::move(options)),
       shard_(options_.shard),
       keys_(std::move(keys)),
+      trial_(keys_.trial(shard_)),
       clock_(clock),
       events_(events),
       random_(options_.random_seed ? *options_.random_seed : drawn_seed()) {}
 
 RedisSession::~RedisSession() = default;
+
+void RedisSession::name_shard(std::string shard) {
+  shard_ = std::move(shard);
+  trial_ = keys_.trial(shard_);
+}
 
 void RedisSession::sent(Kind kind, MonoTime now, bool with_text, std::uint32_t record) {
   pending_.push_back({kind, with_text, record, now});

@@ -119,7 +119,7 @@ class RedisSession {
   void ask(std::span<const Counter> counters, const AskOptions& options, AskHandler& handler,
            std::uint64_t token, MonoTime now);
   // The fleet's own keys are those of another shard from now on.
-  void name_shard(std::string shard) { shard_ = std::move(shard); }
+  void name_shard(std::string shard);
   // Runs the self-test. One at a time.
   void probe(MonoTime deadline, ProbeHandler handler, MonoTime now);
   // Announces this worker. One at a time; what becomes of it never votes.
@@ -196,6 +196,7 @@ class RedisSession {
   void on_greeting(const Pending& pending, const Reply& reply, MonoTime now);
   const ErrorRow* judge_self_test(const Pending& pending, const Reply& reply, MonoTime now);
   const ErrorRow* judge_report();
+  std::string with_rights(std::string_view error) const;
   void on_refused_credentials(const ErrorRow& row, std::string_view text);
   void on_probe(const Pending& pending, const Reply& reply, MonoTime now);
   void finish_probe(const ErrorRow* error);
@@ -225,6 +226,7 @@ class RedisSession {
   const SessionOptions options_;
   std::string shard_;
   const KeySpace keys_;
+  std::string trial_;  // see KeySpace::trial(), of shard_
   Clock& clock_;
   SessionEvents& events_;
 
