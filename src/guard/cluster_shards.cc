@@ -140,7 +140,11 @@ ClusterShards::Shard& ClusterShards::make_shard() {
           .wait_for_server = [this, &shard](
                                  SharedAsk& ask,
                                  bool asking) { return wait_for_server(shard, ask, asking); },
-          .idle = [this, &shard] { turn_idle(shard); }});
+          .idle = [this, &shard] { turn_idle(shard); },
+          .awaited = [this, &shard] { return !stopping_ && awaited(shard); },
+          .give_back_to = [this, &shard](
+                              std::string_view error,
+                              bool& asking) { return give_back_to(shard, error, asking); }});
   return shard;
 }
 
@@ -210,11 +214,13 @@ void ClusterShards::aim(Shard& shard, const HostPort& where) {
 }
 
 void ClusterShards::turn(Shard& shard, const HostPort& where) {
-  shard.turn.reset();
+  // That the connection before ends is no reason to give up what waits for the next one.
+  shard.turn = {where, clock_.mono()};
   shard.who.address = where;
   shard.observer.name(where);
   shard.wire->aim(redis::endpoint_at(options_.spec, options_.url, where));
   if (shard.started) shard.driver().elsewhere();
+  shard.turn.reset();
   shard.aimed.reset();
   if (where.host.empty()) return;
   shard.aimed = clock_.mono();
@@ -325,8 +331,8 @@ void ClusterShards::take_over(Shard& shard, const redis::ClusterMaster& master) 
   for (const redis::ClusterNode& replica : master.replicas) {
     shard.who.replicas.push_back(replica.id);
   }
-  if (shard.tag_slot != master.highest_slot) {
-    shard.tag_slot = master.highest_slot;
+  if (shard.who.highest_slot != master.highest_slot) {
+    shard.who.highest_slot = master.highest_slot;
     const std::string tag = redis::name_in_slot(master.highest_slot);
     shard.driver().name_shard(tag);
     take_up_view(shard, tag);
@@ -374,11 +380,8 @@ void ClusterShards::refresh_soon() {
 // A node said that another one owns the slot. Whether the ask is that one's now.
 bool ClusterShards::follow(Shard& from, SharedAsk& ask, std::string_view error) {
   auto redirect = redis::read_redirect(error);
-  if (!redirect || stopping_) return false;
-  if (redirect->where.host.empty()) redirect->where.host = from.who.address.host;
-  refresh_soon();
-  Shard* const to = shard_at(redirect->where);
-  if (to == nullptr || (to == &from && !awaited(from))) return false;
+  Shard* const to = redirect ? named_by(from, *redirect) : nullptr;
+  if (to == nullptr) return false;
   if (++ask.redirects > kMostRedirects || clock_.mono() >= ask.answer_by) return false;
   const Shard::Parked parked{.ask = &ask, .by = *std::move(redirect)};
   if (to != &from && to->driver().connection().up && !to->turn) {
@@ -388,6 +391,24 @@ bool ClusterShards::follow(Shard& from, SharedAsk& ask, std::string_view error) 
   // One that was just named is connected to in a moment; one that is away is not waited for.
   if (to->who.active && !awaited(*to)) return false;
   return park(*to, parked);
+}
+
+// The same for what is given back. One that is away is not waited for: that is lost.
+ShardDriver* ClusterShards::give_back_to(Shard& from, std::string_view error, bool& asking) {
+  auto redirect = redis::read_redirect(error);
+  Shard* const to = redirect ? named_by(from, *redirect) : nullptr;
+  if (to == nullptr) return nullptr;
+  asking = redirect->asking;
+  return &to->driver();
+}
+
+// Absent: nobody who can be asked now.
+ClusterShards::Shard* ClusterShards::named_by(Shard& from, redis::Redirect& redirect) {
+  if (stopping_) return nullptr;
+  if (redirect.where.host.empty()) redirect.where.host = from.who.address.host;
+  refresh_soon();
+  Shard* const to = shard_at(redirect.where);
+  return to == &from && !awaited(from) ? nullptr : to;
 }
 
 // Whoever can be asked has the slot from now on, where it was moved there.
@@ -440,6 +461,7 @@ void ClusterShards::unpark(Shard& shard, bool all_late) {
       shard.parked.push_back(parked);
     }
   }
+  shard.driver().go_on_giving_back();
 }
 
 // As where the store was asked and gave no answer in time.

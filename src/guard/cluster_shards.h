@@ -62,8 +62,6 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
     store::redis::ShardWire* wire = nullptr;  // hosted's
     std::unique_ptr<HostedShard> hosted;
     ShardIdentity who;
-    // Where its own keys are: the highest slot of its master. Absent: it has none to keep any in.
-    std::optional<std::uint16_t> tag_slot;
     bool started = false;
     MonoTime named{};  // by a redirection, last
     struct Parked {
@@ -181,6 +179,8 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
   void connection_changed(Shard& shard);
 
   bool follow(Shard& from, SharedAsk& ask, std::string_view error);
+  ShardDriver* give_back_to(Shard& from, std::string_view error, bool& asking);
+  Shard* named_by(Shard& from, store::redis::Redirect& redirect);
   Shard* shard_at(const store::redis::HostPort& where);
   void send_on(Shard& to, const Shard::Parked& ask);
   void unpark(Shard& shard, bool all_late);

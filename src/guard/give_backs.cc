@@ -1,16 +1,23 @@
 #include "guard/give_backs.h"
 
+#include <utility>
+
 namespace weir::guard {
 
 namespace redis = store::redis;
 
-void GiveBacks::give_back(std::span<const Charge> charges, const Under& under) {
+std::uint64_t GiveBacks::take_place() {
   if (free_.empty()) {
     errands_.push_back(std::make_unique<Errand>());
     free_.push_back(errands_.size() - 1);
   }
   const std::uint64_t place = free_.back();
   free_.pop_back();
+  return place;
+}
+
+void GiveBacks::give_back(std::span<const Charge> charges, const Under& under) {
+  const std::uint64_t place = take_place();
   Errand& errand = *errands_[place];
   errand.counters.clear();
   errand.numbers.clear();
@@ -29,26 +36,62 @@ void GiveBacks::give_back(std::span<const Charge> charges, const Under& under) {
     counter.cost = charges[i].units;
     counter.receipt = charges[i].receipt;
   }
-  const MonoTime until = clock_.mono() + patience_;
+  errand.under = under;
+  errand.until = clock_.mono() + patience_;
+  errand.redirects = 0;
+  send(place);
+}
+
+void GiveBacks::send(std::uint64_t place) {
+  if (listener_.awaited() && waiting_.size() < kMostWaiting) {
+    waiting_.push_back(place);
+  } else {
+    ask(place);
+  }
+}
+
+void GiveBacks::ask(std::uint64_t place) {
+  const Errand& errand = *errands_[place];
   // No generation of the breaker's: whatever becomes of it says nothing new of the store.
   client_.ask(errand.counters,
-              {.answer_by = until,
-               .vote_by = until,
-               .loaded_at = under.loaded_at,
+              {.answer_by = errand.until,
+               .vote_by = errand.until,
+               .loaded_at = errand.under.loaded_at,
                .generation = 0,
-               .now = under.now,
+               .now = errand.under.now,
                .not_after = {},
                .owed = {},
                .known = {},
-               .asking = under.asking},
+               .asking = errand.under.asking},
               *this, kTokens | place);
+}
+
+void GiveBacks::go_on() {
+  if (waiting_.empty() || listener_.awaited()) return;
+  for (const std::uint64_t place : std::exchange(waiting_, {})) ask(place);
+}
+
+// Nothing was carried out: the one that was named is told.
+bool GiveBacks::follow(std::uint64_t place, const redis::Answer& answer) {
+  Errand& errand = *errands_[place];
+  if (answer.error->error_class != redis::ErrorClass::redirected || clock_.mono() >= errand.until ||
+      ++errand.redirects > kMostRedirects) {
+    return false;
+  }
+  GiveBacks* const to = listener_.elsewhere(answer.error_text, errand.under);
+  if (to == nullptr) return false;
+  const std::uint64_t there = to->take_place();
+  std::swap(*to->errands_[there], errand);
+  to->send(there);
+  free_place(place);
+  return true;
 }
 
 void GiveBacks::on_answer(std::uint64_t token, const redis::Answer& answer) {
   if (answer.decided()) {
     listener_.on_given_back(errands_[token & ~kTokens]->counters, answer);
     done(token, true);
-  } else if (!answer.reply_may_follow) {
+  } else if (!answer.reply_may_follow && !follow(token & ~kTokens, answer)) {
     done(token, false);
   }
 }
@@ -64,7 +107,12 @@ void GiveBacks::on_lost(std::uint64_t token) {
 
 void GiveBacks::done(std::uint64_t token, bool given_back) {
   counters_.count_give_back(given_back);
-  free_.push_back(token & ~kTokens);
+  free_place(token & ~kTokens);
+}
+
+void GiveBacks::free_place(std::uint64_t place) {
+  free_.push_back(place);
+  if (under_way() == 0) listener_.on_none_under_way();
 }
 
 }  // namespace weir::guard

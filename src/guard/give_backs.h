@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "guard/shard_counters.h"
@@ -18,10 +19,9 @@ namespace weir::guard {
 
 // Charges that came too late to be an answer, given back to the counters they were taken from.
 //
-// Guarantees:  each is asked for once, and the store carries none out after `patience`: what is
-// lost
-//              stays charged, and is counted. A counter is never left with more than if the charge
-//              had not been.
+// Guarantees:  each is asked for once, where another server has the counters by then of that one,
+//              and the store carries none out after `patience`: what is lost stays charged, and is
+//              counted. A counter is never left with more than if the charge had not been.
 // Threads:     the store's loop.
 class GiveBacks final : private store::redis::AskHandler {
  public:
@@ -33,12 +33,28 @@ class GiveBacks final : private store::redis::AskHandler {
     std::uint64_t units = 0;
     Instant receipt{};
   };
-  // What the store said of counters that were given back to.
+  // How the charges were asked for.
+  struct Under {
+    Instant loaded_at{};         // see AskOptions
+    std::optional<Instant> now;  // see AskOptions
+    bool asking = false;         // ahead of their slot, which is on its way there
+  };
   class Listener {
    public:
     virtual ~Listener() = default;
+    // What the store said of counters that were given back to.
     virtual void on_given_back(std::span<const store::Counter> counters,
                                const store::redis::Answer& answer) = 0;
+    // None is at the server any more.
+    virtual void on_none_under_way() {}
+    // Whether another server is about to take this one's place: that one is told, see go_on().
+    virtual bool awaited() noexcept { return false; }
+    // The server said that another one has the counters: whose it is to tell, and how. Absent:
+    // nobody's.
+    virtual GiveBacks* elsewhere(std::string_view error, Under& under) noexcept {
+      (void)error, (void)under;
+      return nullptr;
+    }
   };
 
   GiveBacks(store::redis::RedisClient& client, Clock& clock, Nanos patience,
@@ -49,27 +65,39 @@ class GiveBacks final : private store::redis::AskHandler {
         counters_(counters),
         listener_(listener) {}
 
-  // How the charges were asked for.
-  struct Under {
-    Instant loaded_at{};         // see AskOptions
-    std::optional<Instant> now;  // see AskOptions
-    bool asking = false;         // ahead of their slot, which is on its way there
-  };
   // Charges of one ask.
   void give_back(std::span<const Charge> charges, const Under& under);
+  // Sends those that waited for a server, unless it is awaited still.
+  void go_on();
+  // How many are at the server.
+  std::size_t under_way() const noexcept {
+    return errands_.size() - free_.size() - waiting_.size();
+  }
 
   void on_late(const store::redis::LateReply& late);
   void on_lost(std::uint64_t token);
 
  private:
+  // The counters point to what stands beside them, and so are moved together.
   struct Errand {
     std::vector<store::Counter> counters;
     std::vector<limit::Numbers> numbers;
     std::vector<std::string> keys;
+    Under under;
+    MonoTime until{};
+    std::uint8_t redirects = 0;
   };
+  static constexpr std::uint8_t kMostRedirects = 4;
+  // As many as asks that wait for a server.
+  static constexpr std::size_t kMostWaiting = 2'048;
 
+  std::uint64_t take_place();
+  void send(std::uint64_t place);
+  void ask(std::uint64_t place);
+  bool follow(std::uint64_t place, const store::redis::Answer& answer);
   void on_answer(std::uint64_t token, const store::redis::Answer& answer) override;
   void done(std::uint64_t token, bool given_back);
+  void free_place(std::uint64_t place);
 
   store::redis::RedisClient& client_;
   Clock& clock_;
@@ -78,6 +106,7 @@ class GiveBacks final : private store::redis::AskHandler {
   Listener& listener_;
   std::vector<std::unique_ptr<Errand>> errands_;
   std::vector<std::uint64_t> free_;
+  std::vector<std::uint64_t> waiting_;  // for a server
 };
 
 }  // namespace weir::guard

@@ -31,6 +31,8 @@ class HostedShard final : private ShardDriver::Host {
     std::function<bool(SharedAsk&, std::string_view error)> follow;
     std::function<bool(SharedAsk&, bool asking)> wait_for_server;
     std::function<void()> idle;
+    std::function<bool()> awaited;
+    std::function<ShardDriver*(std::string_view error, bool& asking)> give_back_to;
   };
 
   HostedShard(boost::asio::io_context& io, std::unique_ptr<store::redis::Wire> wire,
@@ -78,6 +80,10 @@ class HostedShard final : private ShardDriver::Host {
   }
   void idle() noexcept override {
     if (ports_.idle) ports_.idle();
+  }
+  bool awaited() noexcept override { return ports_.awaited && ports_.awaited(); }
+  ShardDriver* give_back_to(std::string_view error, bool& asking) noexcept override {
+    return ports_.give_back_to ? ports_.give_back_to(error, asking) : nullptr;
   }
 
   const Ports ports_;

@@ -57,8 +57,17 @@ class ShardDriver final : private store::redis::ClientEvents,
       (void)ask, (void)asking;
       return false;
     }
-    // No ask is at the server any more.
+    // No ask is at the server any more, and nothing is being given back.
     virtual void idle() noexcept {}
+    // Whether a server takes this one's place in a moment, or was just aimed at.
+    virtual bool awaited() noexcept { return false; }
+    // The server said that another one is to be told of what is given back: whose it is, and
+    // whether ahead of its slot. Absent: nobody's.
+    virtual ShardDriver* give_back_to(std::string_view error, bool& asking) noexcept {
+      (void)error;
+      (void)asking;
+      return nullptr;
+    }
     // The server said that another one is to be asked. Whether the ask is that one's to decide now.
     virtual bool follow(SharedAsk& ask, std::string_view error) noexcept {
       (void)ask;
@@ -109,8 +118,12 @@ class ShardDriver final : private store::redis::ClientEvents,
     client_.call(std::move(call), within, std::move(handler));
   }
   bool ready() const noexcept { return client_.ready(); }
-  // Whether asks are at the server.
-  bool busy() const noexcept { return in_flight_.load(std::memory_order_relaxed) > 0; }
+  // Whether asks, or what is given back, are at the server.
+  bool busy() const noexcept {
+    return in_flight_.load(std::memory_order_relaxed) > 0 || give_backs_.under_way() > 0;
+  }
+  // The server that was awaited is there, or is awaited no longer: it is told what waited for it.
+  void go_on_giving_back() { give_backs_.go_on(); }
 
   // The wire was turned to another server, which took this one's place.
   void elsewhere() { client_.elsewhere(); }
@@ -246,6 +259,12 @@ class ShardDriver final : private store::redis::ClientEvents,
   void on_given_back(std::span<const store::Counter> counters,
                      const store::redis::Answer& answer) override {
     learn(counters, answer);
+  }
+  void on_none_under_way() override { tell_idle(); }
+  bool awaited() noexcept override { return host_.awaited(); }
+  GiveBacks* elsewhere(std::string_view error, GiveBacks::Under& under) noexcept override;
+  void tell_idle() noexcept {
+    if (!busy()) host_.idle();
   }
   void on_unknown(std::uint64_t asks) override { counters_.count_unknown(asks); }
   void on_report(const store::redis::StoreReport& report) override;

@@ -176,6 +176,8 @@ class Rig : private ShardDriver::Host {
   SimRedis redis;
   SimLink link;
   Heard heard;
+  std::function<void()> on_idle;
+  bool another_comes = false;
 
  private:
   static ShardDriver::Options options(std::uint64_t seed, Start start) {
@@ -194,6 +196,11 @@ class Rig : private ShardDriver::Host {
       if (number == wake_) driver.on_wake();
     });
   }
+
+  void idle() noexcept override {
+    if (on_idle) on_idle();
+  }
+  bool awaited() noexcept override { return another_comes; }
 
   FailurePolicy policy_;
   const Rule& rule_;
@@ -254,6 +261,45 @@ TEST(ShardDriver, GivesBackWhenTheBreakerReleasedTheAsks) {
   rig.redis.mended(rig.link);
   rig.loop.run_for(5s);
   EXPECT_EQ(rig.remaining(), 10U);
+}
+
+// A connection that ends for another server's sake ends when nothing is on it.
+TEST(ShardDriver, IsBusyWithWhatItGivesBack) {
+  const Rule rule(Algorithm::fixed_window, 10, 1h);
+  Rig rig(FailurePolicy::closed, rule);
+  rig.link.cut_down = true;
+  EXPECT_EQ(rig.answered(5).verdict->verdict, Verdict::refused);
+  rig.link.cut_down = false;
+  rig.redis.mended(rig.link);
+  int idle = 0;
+  rig.on_idle = [&] {
+    ++idle;
+    EXPECT_FALSE(rig.driver.busy());
+    EXPECT_NE(rig.metrics().find("result=\"done\"} 1\n"), std::string::npos);
+  };
+  rig.loop.run_for(10ms);
+  EXPECT_EQ(idle, 1);
+  rig.on_idle = nullptr;
+  EXPECT_EQ(rig.remaining(), 10U);
+}
+
+TEST(ShardDriver, GivesBackToTheServerThatIsAwaited) {
+  const Rule rule(Algorithm::fixed_window, 10, 1h);
+  Rig rig(FailurePolicy::closed, rule);
+  rig.link.cut_down = true;
+  EXPECT_EQ(rig.answered(5).verdict->verdict, Verdict::refused);
+  rig.link.cut_down = false;
+  rig.redis.mended(rig.link);
+  rig.another_comes = true;
+  rig.loop.run_for(10ms);
+  EXPECT_FALSE(rig.driver.busy()) << "what waits keeps nobody from being replaced";
+  rig.driver.go_on_giving_back();
+  EXPECT_EQ(rig.remaining(), 5U);
+  rig.another_comes = false;
+  rig.driver.go_on_giving_back();
+  rig.loop.run_for(10ms);
+  EXPECT_EQ(rig.remaining(), 10U);
+  EXPECT_NE(rig.metrics().find("result=\"done\"} 1\n"), std::string::npos);
 }
 
 TEST(ShardDriver, CountsAGiveBackThatIsLost) {

@@ -56,7 +56,8 @@ std::uint64_t ShardDriver::take_flight(std::span<SharedAsk* const> asks) {
 
 void ShardDriver::free_flight(std::uint64_t token) {
   free_flights_.push_back(token);
-  if (in_flight_.fetch_sub(1, std::memory_order_relaxed) == 1) host_.idle();
+  in_flight_.fetch_sub(1, std::memory_order_relaxed);
+  tell_idle();
 }
 
 void ShardDriver::send(SharedAsk& ask, bool asking) {
@@ -323,6 +324,11 @@ void ShardDriver::take_back(const Flight& flight, std::span<const store::Counter
   }
   if (!charges_.empty())
     give_backs_.give_back(charges_, under(now.store, flight.loaded_at, flight.asking));
+}
+
+GiveBacks* ShardDriver::elsewhere(std::string_view error, GiveBacks::Under& under) noexcept {
+  ShardDriver* const to = host_.give_back_to(error, under.asking);
+  return to == nullptr ? nullptr : &to->give_backs_;
 }
 
 void ShardDriver::give_back(const SharedAsk& ask, std::span<const store::Counter> counters,

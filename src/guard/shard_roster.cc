@@ -33,6 +33,9 @@ std::vector<std::optional<std::size_t>> assign_shards(std::span<const ShardIdent
                shard.replicas.end();
   });
   pass([&](const ShardIdentity& shard, const ClusterMaster& master) {
+    return !shard.id.empty() && !still_there(shard) && shard.highest_slot == master.highest_slot;
+  });
+  pass([&](const ShardIdentity& shard, const ClusterMaster& master) {
     return shard.address == master.node.address && (shard.id.empty() || !still_there(shard));
   });
   pass([&](const ShardIdentity& shard, const ClusterMaster&) {

@@ -33,6 +33,19 @@ TEST(ShardRoster, GivesTheReplicaThatTookOverItsMastersShard) {
   EXPECT_EQ(assign_shards(shards, map_of({{"c", 3}, {"d", 4}})), (Places{0, 1}));
 }
 
+// Nobody had heard of it as a replica: a map holds none that is not in step.
+TEST(ShardRoster, GivesWhoHasTheSlotsOfAMasterThatIsGoneItsShard) {
+  const ShardIdentity shards[] = {
+      {.id = "a", .address = {"h", 1}, .active = true, .highest_slot = 8'191},
+      {.id = "b", .address = {"h", 2}, .active = true, .highest_slot = 16'383}};
+  SlotMap map = map_of({{"x", 3}, {"a", 1}});
+  map.masters[0].highest_slot = 16'383;
+  map.masters[1].highest_slot = 8'191;
+  EXPECT_EQ(assign_shards(shards, map), (Places{1, 0}));
+  map.masters[0].highest_slot = 12'000;
+  EXPECT_EQ(assign_shards(shards, map)[0], std::nullopt) << "of some of them it is another one";
+}
+
 // A replica that was given slots of its own takes nothing from a master that is still there.
 TEST(ShardRoster, MakesANewShardForANewMaster) {
   const ShardIdentity shards[] = {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
@@ -128,6 +129,63 @@ TEST_F(ClusterThatChangesHands, AsksTheStoreAloneWhereTheMapNamesANewMasterFirst
     for (const std::string& user : users) (void)check(guard, "count", user, tally);
   EXPECT_EQ(tally.allowed_by_store, tally.asked) << heard_.all();
   EXPECT_EQ(counted(guard, users[0]), 51u);
+}
+
+// The map names the replica while asks are at the master, which is silent: whoever comes then waits
+// for the new one, and is not given up when the old connection ends for its sake.
+TEST_F(ClusterThatChangesHands, KeepsWhoWaitsForANewMasterUntilItIsThere) {
+  RedisCluster cluster({.replicas = 1, .node_timeout_ms = 15'000});
+  Guard guard = open(cluster, "", kGenerous);
+  const std::string user = users_on(guard, cluster, 0, 1).at(0);
+  const auto ask = [&] {
+    return std::async(std::launch::async, [&] { return guard.check("count", {{"user", user}}); });
+  };
+  cluster.node(0).pause();
+  std::future<Decision> at_the_old = ask();
+  ASSERT_TRUE(eventually([&] {
+    return shown(guard).find("\"in_flight\":1,") < shown(guard).size();
+  })) << shown(guard);
+  ASSERT_EQ(cluster.replica_of(0).execute({"CLUSTER", "FAILOVER", "TAKEOVER"}), "+OK\r\n");
+  ASSERT_TRUE(eventually([&] { return shows(guard, cluster.replica_of(0)); })) << shown(guard);
+  std::vector<std::future<Decision>> waiting;
+  for (int i = 0; i < 4; ++i) waiting.push_back(ask());
+  // Time to come to wait; who comes later is decided by the new one as well.
+  for (const auto& each : waiting)
+    EXPECT_EQ(each.wait_for(milliseconds(100)), std::future_status::timeout) << shown(guard);
+  cluster.node(0).resume();
+  EXPECT_TRUE(at_the_old.get().allowed());
+  for (auto& each : waiting) {
+    const Decision decision = each.get();
+    EXPECT_TRUE(decision.allowed() && decision.rung == Rung::store) << decision.json();
+  }
+  EXPECT_EQ(heard_.count(StoreEvent::Kind::away), 0) << heard_.all();
+}
+
+// The account's master charges and is left; the user's is silent meanwhile, and then denies.
+TEST_F(ClusterThatChangesHands, GivesBackToTheMasterThatGotTheSlotMeanwhile) {
+  RedisCluster cluster({.node_timeout_ms = 30'000});
+  Guard guard = open(cluster, "", kGenerous);
+  const std::string user = users_on(guard, cluster, 0, 1).at(0);
+  const std::string account = users_on(guard, cluster, 1, 1).at(0);
+  for (int i = 0; i < 10; ++i)
+    EXPECT_TRUE(GuardOnACluster::ask(guard, "pair", user, "first" + std::to_string(i)).allowed());
+  const auto slot = slot_of(cluster, account);
+  ASSERT_TRUE(slot);
+  const auto charged = [&] { return cluster.node(1).keys("*/" + account).size() == 2; };
+  Guard fresh = open(cluster, "", kGenerous);  // does not know that the user has none left
+  cluster.node(0).pause();
+  std::future<Decision> denied = std::async(
+      std::launch::async, [&] { return GuardOnACluster::ask(fresh, "pair", user, account); });
+  ASSERT_TRUE(eventually(charged));
+  cluster.move_slot(*slot, cluster.node(1), cluster.node(2));
+  cluster.node(0).resume();
+  EXPECT_EQ(denied.get().verdict, Verdict::limited);
+  EXPECT_TRUE(eventually([&] { return used(fresh, "pair", "other", account, 1) == 0; }))
+      << used(fresh, "pair", "other", account, 1);
+  for (int shard = 0; shard < 3; ++shard) {
+    const std::string of = "weir_store_give_backs_total{shard=\"" + std::to_string(shard) + "\"";
+    EXPECT_DOUBLE_EQ(metric(fresh, of + ",result=\"lost\"}"), 0) << shard;
+  }
 }
 
 // All others are stopped: the one that is left counts until it takes them for lost, and then says
