@@ -3,17 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/random.h"
 #include "weir/clock.h"
 
 namespace weir::breaker {
-
-// splitmix64: jitter needs to differ between workers, not to be unguessable.
-inline std::uint64_t next_random(std::uint64_t& state) noexcept {
-  std::uint64_t z = (state += 0x9e3779b97f4a7c15);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
 
 // `first`, doubled `times` times, at most `most`.
 inline Nanos doubled(Nanos first, std::uint32_t times, Nanos most) noexcept {

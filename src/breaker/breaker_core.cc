@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <random>
 
+#include "base/random.h"
 #include "breaker/backoff.h"
 #include "breaker/points.h"
 
@@ -21,12 +21,6 @@ constexpr std::uint64_t generation_of(std::uint64_t word) {
 }
 std::int64_t ticks(MonoTime time) {
   return time.time_since_epoch().count();
-}
-
-std::uint64_t seed_of(const std::optional<std::uint64_t>& given) {
-  if (given) return *given;
-  std::random_device device;
-  return std::uint64_t{device()} << 32 | device();
 }
 
 BreakerState state_of(detail::Gate gate) {
@@ -49,10 +43,10 @@ BreakerState state_of(detail::Gate gate) {
 
 BreakerCore::BreakerCore(std::string name, const BreakerConfig& config, BreakerOptions options)
     : name_(std::move(name)),
-      life_(seed_of({})),
+      life_(random_number()),
       events_(std::move(options.listener)),
       config_(config),
-      random_(seed_of(options.seed)) {
+      random_(options.seed ? *options.seed : random_number()) {
   clock = options.clock != nullptr ? options.clock : &Clock::real();
   if (const auto* calls = std::get_if<LastCalls>(&config.window)) last_calls_.emplace(calls->calls);
   if (const auto* time = std::get_if<LastTime>(&config.window))

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <random>
 
 #include "base/hex.h"
+#include "base/random.h"
 
 namespace weir::breaker {
 namespace {
@@ -22,9 +22,7 @@ bool valid_lease_id(std::string_view id) noexcept {
 }
 
 std::string unguessable_lease_id() {
-  std::random_device device;
-  const auto half = [&] { return hex(std::uint64_t{device()} << 32 | device()); };
-  return half() + half();
+  return hex(random_number()) + hex(random_number());
 }
 
 }  // namespace weir::breaker

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/random.h"
 #include "breaker/backoff.h"
 #include "breaker/breaker_core.h"
 #include "store/redis/topology/key_slot.h"
@@ -50,7 +51,7 @@ void CircuitDesk::watch(std::vector<Breaker> breakers) {
   {
     std::lock_guard lock(mutex_);
     before = std::exchange(list_, next);
-    for (std::size_t i = 0; i < next->size(); ++i) whos.push_back(breaker::next_random(whos_));
+    for (std::size_t i = 0; i < next->size(); ++i) whos.push_back(next_random(whos_));
   }
   // Outside the lock: whoever waited for a probe hears that there is none, and may call again.
   for (const Watched& old : *before) {

@@ -15,6 +15,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "base/random.h"
 #include "guard/cluster_shards.h"
 #include "guard/fallback_ask.h"
 #include "guard/fallback_store.h"

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/random.h"
 #include "guard/openable.h"
 #include "guard/seat_options.h"
 #include "guard/start_store.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/random.h"
 #include "limit/client_skew.h"
 #include "render/text.h"
 #include "store/redis/script.h"
@@ -29,30 +30,23 @@ breaker::ProbeBreakerConfig breaker_config(const policy::StoreSpec& spec) {
           .ramp_step = spec.recovery.step};
 }
 
-// Seeds drawn from one: what they seed must not run in step.
-std::uint64_t drawn(std::uint64_t random, std::uint64_t which) {
-  std::uint64_t z = random + which * 0x9e3779b97f4a7c15U;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-  return z ^ (z >> 31);
-}
-
 }  // namespace
 
 ShardDriver::Options ShardDriver::Options::of(const policy::StoreSpec& spec, std::uint64_t random) {
+  // Seeds drawn from one, in the order in which they stand: what they seed must not run in step.
   return {.deadline = spec.deadline,
-          .worker = drawn(random, 1),
+          .worker = next_random(random),
           .client_clock = spec.client_clock,
           .ladder = {.breaker = breaker_config(spec),
                      .known_keys = static_cast<std::size_t>(spec.known_keys),
-                     .random_seed = drawn(random, 2)},
+                     .random_seed = next_random(random)},
           .client = {.session = {.hang_after = std::max<Nanos>(spec.deadline * 10, kLeastHang),
-                                 .random_seed = drawn(random, 3)},
+                                 .random_seed = next_random(random)},
                      .connect_timeout = spec.connect_timeout,
                      // No slower than the breaker probes: a store is not there before its
                      // connection is.
                      .max_backoff = std::min(kMostBackoff, spec.breaker.max_cooldown),
-                     .random_seed = drawn(random, 4)}};
+                     .random_seed = next_random(random)}};
 }
 
 ShardDriver::ShardDriver(Options options, redis::KeySpace keys, redis::Wire& wire, Clock& clock,

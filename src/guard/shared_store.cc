@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/random.h"
 #include "guard/cluster_store.h"
 #include "guard/fallback_ask.h"
 #include "guard/fallback_store.h"

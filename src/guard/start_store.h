@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
 #include <utility>
 
@@ -14,12 +13,6 @@
 #include "weir/result.h"
 
 namespace weir::guard {
-
-// What workers must not agree on by chance.
-inline std::uint64_t random_number() {
-  std::random_device device;
-  return (std::uint64_t{device()} << 32) | device();
-}
 
 // Starts a store and waits for it, at most so long. One that does not answer fails the start where
 // the policy says so; else it goes on without, and says so.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/key_digest.h"
+#include "base/random.h"
 #include "ledger/event_batch.h"
 #include "ledger/journal.h"
 #include "ledger/ledger.h"
@@ -18,13 +19,6 @@ namespace weir::guard {
 namespace {
 
 constexpr std::string_view kHex = "0123456789abcdef";
-
-std::uint64_t random_number() {
-  const KeyHasher::Secret secret = KeyHasher::random_secret();
-  std::uint64_t number = 0;
-  for (std::size_t i = 0; i < 8; ++i) number = number << 8 | secret[i];
-  return number;
-}
 
 void append_escaped(std::string_view value, std::string& out) {
   for (std::size_t i = 0; i < value.size(); ++i) {

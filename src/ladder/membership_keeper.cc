@@ -3,18 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/random.h"
+
 namespace weir::ladder {
 namespace {
 
 // A view is written again at least so often, so that a start finds a young one.
 constexpr Nanos kWriteAge = std::chrono::minutes(1);
-
-std::uint64_t next_random(std::uint64_t& state) {
-  std::uint64_t z = state += 0x9e3779b97f4a7c15U;  // splitmix64
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-  return z ^ (z >> 31);
-}
 
 // Whether two views say the same about who is there.
 bool same_members(const MembershipView& a, const MembershipView& b) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <string_view>
 
+#include "base/random.h"
 #include "render/status.h"
 #include "render/text.h"
 
@@ -13,14 +14,6 @@ namespace {
 using std::chrono::seconds;
 
 constexpr std::string_view kLineEnd = "\r\n";
-
-// Spreads nearby numbers over 64 bits (the finaliser of SplitMix64).
-std::uint64_t spread(std::uint64_t x) noexcept {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
 
 bool denied_by(const RuleReport& rule) noexcept {
   return !rule.fits && !rule.shadow;
@@ -146,7 +139,7 @@ std::optional<std::uint64_t> retry_after_seconds(const Decision& decision) noexc
   // come back together.
   const std::uint64_t width = std::max<std::uint64_t>(1, least / 4);
   const auto seed = static_cast<std::uint64_t>(decision.decided_at.time_since_epoch().count());
-  return least + spread(seed) % (width + 1);
+  return least + spread_bits(seed) % (width + 1);
 }
 
 void append_headers(std::string& out, const Decision& decision) {

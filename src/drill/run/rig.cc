@@ -7,12 +7,12 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
-#include <random>
 #include <string_view>
 #include <thread>
 #include <vector>
 
 #include "base/hex.h"
+#include "base/random.h"
 #include "drill/run/exchange.h"
 
 namespace weir::drill {
@@ -50,8 +50,7 @@ std::string url_encoded(std::string_view text) {
 
 // Nobody else's: 64 random bits.
 std::string key_prefix() {
-  std::random_device random;
-  return "weir-drill-" + hex(std::uint64_t{random()} << 32U | random());
+  return "weir-drill-" + hex(random_number());
 }
 
 std::string last_lines(const std::string& text) {

@@ -4,6 +4,8 @@
 #include <random>
 #include <utility>
 
+#include "base/random.h"
+
 namespace weir::store::redis {
 
 using State = RedisSession::State;
@@ -25,11 +27,7 @@ RedisClient::~RedisClient() {
 }
 
 std::uint64_t RedisClient::random_below(std::uint64_t most) {
-  random_ += 0x9e3779b97f4a7c15U;
-  std::uint64_t z = random_;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-  return most == 0 ? 0 : (z ^ (z >> 31)) % most;
+  return most == 0 ? 0 : next_random(random_) % most;
 }
 
 // ---- The connection's life

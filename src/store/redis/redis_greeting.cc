@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/hex.h"
+#include "base/random.h"
 #include "store/redis/ask_record.h"
 #include "store/redis/command_writer.h"
 #include "store/redis/redis_session.h"
@@ -15,14 +16,6 @@ namespace {
 constexpr std::int64_t kProbeMs = 5'000;
 // Longer than any worker stays without connecting or probing.
 constexpr std::int64_t kEpochMs = std::int64_t{8} * 24 * 3'600 * 1'000;
-
-std::uint64_t next_random(std::uint64_t& state) {
-  // splitmix64
-  std::uint64_t z = state += 0x9e3779b97f4a7c15U;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-  return z ^ (z >> 31);
-}
 
 }  // namespace
 

@@ -1,9 +1,9 @@
 #include "store/redis/redis_session.h"
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
+#include "base/random.h"
 #include "store/local_store.h"
 #include "store/redis/ask_record.h"
 #include "store/redis/command_writer.h"
@@ -15,11 +15,6 @@ namespace {
 // How often an ask may be put again: each time the store has said that it did nothing.
 constexpr int kMostAttempts = 8;
 
-std::uint64_t drawn_seed() {
-  std::random_device device;
-  return std::uint64_t{device()} << 32 | device();
-}
-
 }  // namespace
 
 RedisSession::RedisSession(SessionOptions options, KeySpace keys, Clock& clock,
@@ -30,7 +25,7 @@ RedisSession::RedisSession(SessionOptions options, KeySpace keys, Clock& clock,
       trial_(keys_.trial(shard_)),
       clock_(clock),
       events_(events),
-      random_(options_.random_seed ? *options_.random_seed : drawn_seed()) {}
+      random_(options_.random_seed ? *options_.random_seed : random_number()) {}
 
 RedisSession::~RedisSession() = default;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/random.h"
 #include "store/redis/command_writer.h"
 
 namespace weir::store::redis {
@@ -24,12 +25,8 @@ NodeLink::~NodeLink() {
 }
 
 Nanos NodeLink::cut(Nanos length, std::uint64_t part) {
-  random_ += 0x9e3779b97f4a7c15U;
-  std::uint64_t z = random_;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-  z ^= z >> 29;
   const auto most = static_cast<std::uint64_t>(length.count()) / part;
-  return length - Nanos{static_cast<std::int64_t>(most == 0 ? 0 : z % most)};
+  return length - Nanos{static_cast<std::int64_t>(most == 0 ? 0 : next_random(random_) % most)};
 }
 
 void NodeLink::wait_until(MonoTime when) {
