@@ -212,7 +212,7 @@ std::vector<Contestant> contestants() {
                    }
                  },
                  2});
-  all.push_back({"open: reject, reading the clock", 0, [open](std::uint64_t rounds) mutable {
+  all.push_back({"open: reject, by the machine's clock", 0, [open](std::uint64_t rounds) mutable {
                    for (std::uint64_t i = 0; i < rounds; ++i) {
                      auto admission = open.admit();
                      keep(admission);

@@ -331,7 +331,9 @@ struct AdmitOptions {
 //              A result votes only in the generation its call was admitted in.
 //              While records of several threads overlap, the windows may lag by those.
 // Time:        monotonic only. Nothing runs by itself: states whose time is over change at the next
-//              call or poll(); snapshot() says `probe_due`.
+//              call or poll(); snapshot() says `probe_due`. By the machine's clock an open breaker
+//              tells the time by the kernel's tick while its end is far: a rejection's retry_after
+//              may then be some milliseconds too long, and is never too short.
 // Threads:     any.
 // Cost:        closed: admit() is one load, and reads the clock only where slow calls are counted;
 // no
@@ -348,7 +350,7 @@ class Breaker {
       const bool timed = gate_->timed.load(std::memory_order_relaxed);
       return Admission(closed_permit(word, timed ? gate_->now() : MonoTime{}, timed));
     }
-    return admit_slow(gate_->now(), options);
+    return admit_slow(options);
   }
   // As admit(), with the time passed in.
   Admission admit(MonoTime now, AdmitOptions options = {}) noexcept {
@@ -413,6 +415,7 @@ class Breaker {
     permit.timed_ = timed;
     return permit;
   }
+  Admission admit_slow(AdmitOptions options) noexcept;
   Admission admit_slow(MonoTime now, AdmitOptions options) noexcept;
 
   detail::BreakerGate* gate_;

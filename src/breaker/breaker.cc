@@ -60,10 +60,6 @@ Result<Breaker> Breaker::make(std::string name, const BreakerConfig& config,
   return Breaker(std::make_shared<BreakerCore>(std::move(name), config, std::move(options)));
 }
 
-Admission Breaker::admit_slow(MonoTime now, AdmitOptions options) noexcept {
-  return core_->admit(now, options);
-}
-
 void Breaker::admit_async(std::function<void(Admission)> done, AdmitOptions options) {
   core_->admit_async(gate_->now(), options, std::move(done));
 }

@@ -233,6 +233,26 @@ TEST(BreakerClosed, LateResultsOfEarlierGenerationsDoNotVote) {
   EXPECT_EQ(rig.breaker.snapshot().consecutive_failures, 0U);
 }
 
+TEST(BreakerClosed, ALateSuccessNeitherEndsARowOfFailuresNorThinsTheirRate) {
+  // Polly 217: the same, three generations later, with good news.
+  for (const bool by_rate : {false, true}) {
+    BreakerRig rig(by_rate ? rates() : BreakerRig::config());
+    std::vector<Permit> old;
+    for (int i = 0; i < 10; ++i) old.push_back(rig.admitted());
+    const int opens_it = by_rate ? 4 : 3;
+    rig.calls(opens_it, Outcome::failure);
+    rig.pass(1s);
+    rig.calls(2, Outcome::ok);
+    ASSERT_EQ(rig.state(), BreakerState::closed) << by_rate;
+    rig.calls(opens_it - 1, Outcome::failure);
+    ASSERT_EQ(rig.state(), BreakerState::closed) << by_rate;
+    for (Permit& permit : old) permit.ok();
+    rig.call(Outcome::failure);
+    EXPECT_EQ(rig.state(), BreakerState::open) << by_rate;
+    EXPECT_EQ(rig.breaker.snapshot().late, 10U) << by_rate;
+  }
+}
+
 TEST(BreakerClosed, BeginsWithAnEmptyWindowAfterItClosed) {
   for (const bool timed : {false, true}) {
     BreakerRig rig(timed ? rates(LastTime{10s, 10}) : rates());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/coarse_time.h"
 #include "base/random.h"
 #include "breaker/backoff.h"
 #include "breaker/points.h"
@@ -22,6 +23,10 @@ constexpr std::uint64_t generation_of(std::uint64_t word) {
 std::int64_t ticks(MonoTime time) {
   return time.time_since_epoch().count();
 }
+
+// How far the kernel's tick may be behind. Nearer to the end of its wait an open breaker reads the
+// exact time, so that whoever waits as long as he is told is let through.
+constexpr std::int64_t kTickIsBehind = Nanos(std::chrono::milliseconds(20)).count();
 
 BreakerState state_of(detail::Gate gate) {
   switch (gate) {
@@ -44,6 +49,7 @@ BreakerState state_of(detail::Gate gate) {
 BreakerCore::BreakerCore(std::string name, const BreakerConfig& config, BreakerOptions options)
     : name_(std::move(name)),
       life_(random_number()),
+      real_time_(options.clock == nullptr || options.clock == &Clock::real()),
       events_(std::move(options.listener)),
       config_(config),
       random_(options.seed ? *options.seed : random_number()) {
@@ -90,7 +96,9 @@ Permit BreakerCore::permit(Permit::Kind kind, std::uint64_t seen, MonoTime now) 
   return permit;
 }
 
-bool BreakerCore::lets_through() noexcept {
+// What is asked most while a dependency is away: a rejection's steps are compiled into one another.
+
+[[gnu::always_inline]] inline bool BreakerCore::lets_through() noexcept {
   if (mode_.load(std::memory_order_relaxed) == BreakerMode::shadow) {
     would_reject_.fetch_add(1, std::memory_order_relaxed);
     return true;
@@ -105,12 +113,37 @@ Admission BreakerCore::reject(RejectReason reason, Nanos retry_after) noexcept {
   return Admission(reason, retry_after);
 }
 
-Admission BreakerCore::admit(MonoTime now, AdmitOptions options) noexcept {
-  if (gate_of(word.load(std::memory_order_acquire)) == Gate::open) {
-    const std::int64_t left = open_until_.load(std::memory_order_acquire) - ticks(now);
-    if (left > 0 && !mode_is_over(now)) [[likely]]
-      return reject(RejectReason::open, Nanos(left));
+[[gnu::always_inline]] inline std::int64_t BreakerCore::open_left(MonoTime now) const noexcept {
+  if (gate_of(word.load(std::memory_order_acquire)) != Gate::open || mode_is_over(now)) return 0;
+  return open_until_.load(std::memory_order_acquire) - ticks(now);
+}
+
+[[gnu::always_inline]] inline Admission BreakerCore::admit(MonoTime now,
+                                                           const AdmitOptions& options) noexcept {
+  const std::int64_t left = open_left(now);
+  if (left > 0 && !lets_through()) [[likely]]
+    return Admission(RejectReason::open, Nanos(left));
+  return left > 0 ? Admission(Permit()) : admit_other(now, options);
+}
+
+[[gnu::always_inline]] inline Admission BreakerCore::admit(const AdmitOptions& options) noexcept {
+  if (real_time_ && gate_of(word.load(std::memory_order_acquire)) == Gate::open) {
+    const MonoTime now = coarse_mono();
+    if (open_left(now) > kTickIsBehind) [[likely]]
+      return admit(now, options);
   }
+  return admit(clock->mono(), options);
+}
+
+// A breaker's gate is its core: Breaker::make() makes no other.
+Admission Breaker::admit_slow(AdmitOptions options) noexcept {
+  return static_cast<BreakerCore*>(gate_)->admit(options);
+}
+Admission Breaker::admit_slow(MonoTime now, AdmitOptions options) noexcept {
+  return static_cast<BreakerCore*>(gate_)->admit(now, options);
+}
+
+Admission BreakerCore::admit_other(MonoTime now, const AdmitOptions& options) noexcept {
   if (auto admission = admit_changing(now, options)) [[likely]]
     return *std::move(admission);
   return ask_fleet_and_wait(now, options);

@@ -35,7 +35,8 @@ class BreakerCore final : public detail::BreakerGate {
 
   static const std::shared_ptr<BreakerCore>& of(const Breaker& breaker) { return breaker.core_; }
 
-  Admission admit(MonoTime now, AdmitOptions options) noexcept;
+  Admission admit(const AdmitOptions& options) noexcept;
+  Admission admit(MonoTime now, const AdmitOptions& options) noexcept;
   void admit_async(MonoTime now, AdmitOptions options,
                    std::function<void(Admission)> done) noexcept;
   void report(const Permit& permit, const CallVerdict& verdict) noexcept;
@@ -104,10 +105,14 @@ class BreakerCore final : public detail::BreakerGate {
   };
 
   Permit permit(Permit::Kind kind, std::uint64_t seen, MonoTime now) noexcept;
+  // What is left of the wait; 0: it is over, or something else is to be looked at.
+  std::int64_t open_left(MonoTime now) const noexcept;
   // Counts a rejection; true: in shadow, so the call goes all the same.
   bool lets_through() noexcept;
   Admission reject(RejectReason reason, Nanos retry_after) noexcept;
-  // As admit(), where it is not one look at an open breaker. Absent: the store is to be asked.
+  // As admit(), where it is not one look at an open breaker.
+  Admission admit_other(MonoTime now, const AdmitOptions& options) noexcept;
+  // Absent: the store is to be asked.
   std::optional<Admission> admit_changing(MonoTime now, AdmitOptions options) noexcept;
   // Asks the store for a probe; `done` is called once.
   void ask_fleet(MonoTime now, AdmitOptions options, bool waits,
@@ -183,6 +188,7 @@ class BreakerCore final : public detail::BreakerGate {
 
   const std::string name_;
   const std::uint64_t life_;
+  const bool real_time_;  // the clock is the machine's
   Rules rules_;
   std::optional<breaker::CallRing> last_calls_;
   std::optional<breaker::TimeRing> last_time_;

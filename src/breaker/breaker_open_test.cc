@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <thread>
 
 #include "testing/breaker_rig.h"
 
@@ -23,6 +24,25 @@ TEST(BreakerOpen, RejectsWithTheTrueTimeToTheFirstProbe) {
   EXPECT_FALSE(rig.breaker.admit());
   rig.pass(1ns);
   EXPECT_TRUE(rig.breaker.admit()) << "who waits that long is admitted";
+}
+
+// Which tells the time by the kernel's tick as long as the end is far.
+TEST(BreakerOpen, ByTheMachinesClockNoCallGoesBeforeItsWaitIsOver) {
+  BreakerConfig config = BreakerRig::config();
+  config.open_wait = 100ms;
+  Breaker breaker = Breaker::make("payments", config).value();
+  const MonoTime least = Clock::real().mono() + 100ms;
+  breaker.trip();
+  for (bool goes = false; !goes; std::this_thread::sleep_for(1ms)) {
+    Admission admission = breaker.admit();
+    const MonoTime now = Clock::real().mono();
+    goes = admission.admitted();
+    if (goes)
+      EXPECT_GE(now, least);
+    else
+      EXPECT_GE(now + admission.rejected().retry_after.value(), least) << "never told too short";
+  }
+  EXPECT_EQ(breaker.state(), BreakerState::half_open);
 }
 
 TEST(BreakerOpen, FailuresThatArriveMeanwhileDoNotExtendIt) {
