@@ -235,6 +235,7 @@ void BreakerCore::fleet_heard(const FleetPart::Ticket& ticket,
         reply->outcome != Reply::Outcome::stale)
       counted_ = calls_so_far();
     if (carrier_ != nullptr && heard.follow) follow_locked(now);
+    if (carrier_ != nullptr && heard.again) carrier_->poke();
     if (heard.answered) caller = fleet_->take_waiting();
     if (heard.answered && !heard.granted && fleet_half_.load(std::memory_order_relaxed))
       blocked_until_.store(ticks(fleet_->next_slot(now, config_.max_half_open)),

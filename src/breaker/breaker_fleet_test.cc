@@ -223,5 +223,40 @@ TEST(FleetBreaker, AVoteOfAnotherEpochIsSaidAgainWithTheRightOne) {
   EXPECT_EQ(rig.store.read().record.votes.size(), 2U);
 }
 
+// Whoever opened must not wait for its next look to say so.
+TEST(FleetBreaker, ADirectiveThatMissedTheEpochIsToldAgainAtOnce) {
+  Rig rig(2);
+  rig.report_good();
+  // The fleet moves on, and this worker has not looked since.
+  rig[1].breaker.close();
+  rig[1].talk();
+  rig.clock.advance(10ms);
+  rig[0].breaker.trip(60s);
+  const auto due = rig[0].core().fleet_due(true, rig.clock.mono());
+  ASSERT_FALSE(due.empty());
+  ASSERT_EQ(due[0].action.kind, Kind::trip);
+  rig[0].pokes = 0;
+  for (const Rig::Due& each : due) rig[0].carry(each);
+  ASSERT_EQ(rig.store.read().record.state, store::redis::CircuitRecord::State::closed);
+  EXPECT_EQ(rig[0].pokes, 1);
+  rig[0].talk();
+  EXPECT_EQ(rig.store.read().record.state, store::redis::CircuitRecord::State::open);
+  EXPECT_EQ(rig[0].pokes, 1) << "once is enough";
+}
+
+TEST(FleetBreaker, AVoteThatOvertookTheOneOnItsWayIsToldAtOnce) {
+  Rig rig(1);
+  rig[0].calls(5, Outcome::ok);
+  rig.clock.advance(250ms);
+  const auto due = rig[0].core().fleet_due(true, rig.clock.mono());
+  ASSERT_EQ(due.size(), 1U);
+  ASSERT_EQ(due[0].action.flag, store::redis::CircuitAction::Flag::good);
+  for (int i = 0; i < 3; ++i) rig[0].breaker.admit().permit().failure();
+  ASSERT_EQ(rig[0].state(), BreakerState::open);
+  rig[0].pokes = 0;
+  rig[0].carry(due[0]);
+  EXPECT_EQ(rig[0].pokes, 1);
+}
+
 }  // namespace
 }  // namespace weir

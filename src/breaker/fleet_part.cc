@@ -305,6 +305,7 @@ void FleetPart::add_vote(const BreakerConfig& config, const Local& local, MonoTi
 FleetPart::Heard FleetPart::heard(const Ticket& ticket, const Reply* reply, bool late,
                                   const BreakerConfig& config, MonoTime asked, MonoTime now) {
   Heard out;
+  const std::uint64_t epoch_before = epoch_;
   const bool stale = reply != nullptr && reply->outcome == Outcome::stale;
   if (reply != nullptr) ++told_;
   // What came late is old; what stands is read again anyway.
@@ -330,6 +331,11 @@ FleetPart::Heard FleetPart::heard(const Ticket& ticket, const Reply* reply, bool
     case Kind::read:
       break;
   }
+  // Nobody waits for the next look where the word only missed the epoch, which is known now, or a
+  // vote of before was on its way.
+  const bool missed = trip_ && !trip_out_ && epoch_ != epoch_before;
+  const bool overtook = ticket.kind == Kind::vote && !stale && vote_due(now);
+  out.again = out.follow && tripped_at_ && (missed || overtook);
   return out;
 }
 

@@ -51,6 +51,7 @@ class FleetPart {
     bool granted = false;  // the caller that waits is a probe, known here by that number
     std::uint32_t probe = 0;
     bool answered = false;  // the caller that waits is to be answered
+    bool again = false;     // that it opened is to be told once more, and can be at once
   };
   using Waiting = std::function<void(bool granted, std::uint32_t probe)>;
   // A probe's result, once it is known whether it counted.

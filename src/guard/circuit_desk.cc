@@ -104,27 +104,39 @@ void CircuitDesk::tend_hints() {
   hints_->tend(wanted ? line_.where(slot_) : std::nullopt);
 }
 
-void CircuitDesk::hinted() {
-  if (list()->empty() || !line_.up(slot_)) return;
-  const MonoTime now = clock_.mono();
+void CircuitDesk::hinted(std::string_view news) {
+  const List of = list();
+  // What was read already was told by a message that took longer than the reading.
+  if (of->empty() || !line_.up(slot_) || (!looking_ && news == changes_)) return;
+  hint_ = news;
   // What is being read may be older than the hint.
-  hint_waits_ = looking_ || now < next_hinted_;
   if (looking_) return;
-  if (hint_waits_) return wake_at_(next_hinted_);
-  next_hinted_ = now + kHintPace;
-  look();
+  const MonoTime now = clock_.mono();
+  if (now < next_hinted()) return wake_at_(next_hinted());
+  hint_taken(now);
+  // Nothing is gained by asking first whether anything has changed, unless that saves much.
+  looking_ = true;
+  if (of->size() <= kMostAtOnce)
+    read_all();
+  else
+    look();
+}
+
+void CircuitDesk::hint_taken(MonoTime now) {
+  hint_.reset();
+  hints_paid_ = std::max(hints_paid_, now) + kHintPace;
 }
 
 void CircuitDesk::look_again() {
   looking_ = false;
-  if (hint_waits_) hinted();
+  if (const auto hint = std::exchange(hint_, std::nullopt)) hinted(*hint);
 }
 
 void CircuitDesk::on_wake() {
   tend_hints();
   if (list()->empty()) return;
   tell_all();
-  if (!looking_ && std::exchange(hint_waits_, false)) next_hinted_ = clock_.mono() + kHintPace;
+  if (!looking_ && hint_) hint_taken(clock_.mono());
   if (line_.up(slot_) && !looking_) look();
   arm();
 }

@@ -5,7 +5,9 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "breaker/fleet_carrier.h"
@@ -24,18 +26,20 @@ namespace weir::guard {
 // Carries the words of shared breakers to the store, and what stands there back.
 //
 // Guarantees:  a change of any breaker is seen within kPoll and a fifth, and one round trip; where
-//              the store tells of it, within two round trips. A record that vanished is seen within
+//              the store tells of it, within one round trip. A record that vanished is seen within
 //              kRead. While nothing changes the store sees one GET in kPoll for all breakers
 //              together, and a vote of each in half the time that it counts; however many hints
-//              come, one GET more in kHintPace.
+//              come, one look more in kHintPace, and kHintsAtOnce once it was quiet for a while.
 // Threads:     the loop's alone, where nothing else is said.
 class CircuitDesk final : public breaker::FleetCarrier {
  public:
   static constexpr Nanos kPoll = std::chrono::milliseconds(100);
   // Everything is read again, whether it changed or not.
   static constexpr Nanos kRead = std::chrono::seconds(2);
-  // Between two looks because of hints.
+  // Looks because of hints: one in so long, and so many that follow one another at once, as where a
+  // dependency goes and takes several breakers with it.
   static constexpr Nanos kHintPace = std::chrono::milliseconds(50);
+  static constexpr int kHintsAtOnce = 4;
   // A store that has said nothing for so long, or for twice its deadline, is away.
   static constexpr Nanos kSilence = std::chrono::milliseconds(500);
 
@@ -45,8 +49,8 @@ class CircuitDesk final : public breaker::FleetCarrier {
 
   // Changes are told through it, too. Before the first watch().
   void listen(CircuitHints& hints) { hints_ = &hints; }
-  // The store told of a change.
-  void hinted();
+  // The store told of a change: `news` is what stands at the changes' key since then.
+  void hinted(std::string_view news);
   void on_wake();
   // The connection came, or went.
   void line_changed();
@@ -83,6 +87,8 @@ class CircuitDesk final : public breaker::FleetCarrier {
   void read_all();
   void read(const List& of, std::size_t from);
   void look_again();
+  MonoTime next_hinted() const { return hints_paid_ - (kHintsAtOnce - 1) * kHintPace; }
+  void hint_taken(MonoTime now);
   void tend_hints();
   void arm();
   void heard();
@@ -105,8 +111,8 @@ class CircuitDesk final : public breaker::FleetCarrier {
   // The loop's alone.
   std::uint64_t random_;
   CircuitHints* hints_ = nullptr;
-  bool hint_waits_ = false;
-  MonoTime next_hinted_{};  // look, not before
+  std::optional<std::string> hint_;  // that waits for a look
+  MonoTime hints_paid_{};            // looks because of hints have used the pace up till then
   bool looking_ = false;
   bool was_up_ = false;
   std::string changes_;

@@ -34,7 +34,7 @@ bool same(const redis::Endpoint& a, const redis::Endpoint& b) {
 }  // namespace
 
 CircuitHints::CircuitHints(Options options, std::unique_ptr<redis::AimedWire> wire, Clock& clock,
-                           std::function<void()> hinted)
+                           std::function<void(std::string_view)> hinted)
     : clock_(clock),
       hinted_(std::move(hinted)),
       wire_(std::move(wire)),
@@ -77,7 +77,8 @@ void CircuitHints::on_message(redis::NodeLink&, const redis::Reply& message) {
     silence();
     return;
   }
-  hinted_();
+  const redis::ReplyNode& news = message.at(2);
+  hinted_(news.type == redis::ReplyType::string ? message.text(news) : std::string_view());
 }
 
 }  // namespace weir::guard

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "store/redis/redis_session.h"
 #include "store/redis/topology/node_link.h"
@@ -39,7 +40,7 @@ class CircuitHints final : private store::redis::NodeLink::Listener {
   };
 
   CircuitHints(Options options, std::unique_ptr<store::redis::AimedWire> wire, Clock& clock,
-               std::function<void()> hinted);
+               std::function<void(std::string_view)> hinted);
 
   // Listens to that server from now on, or to none. To be called again and again: nothing happens
   // where nothing changed, and a rest ends here.
@@ -58,7 +59,7 @@ class CircuitHints final : private store::redis::NodeLink::Listener {
   bool flooded();
 
   Clock& clock_;
-  const std::function<void()> hinted_;
+  const std::function<void(std::string_view)> hinted_;  // what was published
   const std::unique_ptr<store::redis::AimedWire> wire_;
   std::atomic<bool> listening_{false};
   std::optional<store::redis::Endpoint> server_;  // that is listened to

@@ -62,7 +62,7 @@ class ClusterStore final : public SharedStore, private StoreLine {
                 .connect_timeout = options.spec.connect_timeout,
                 .random = options.random ^ kHints},
                std::make_unique<redis::AsioWire>(io_, redis::Endpoint{}), clock,
-               [this] { circuits_.hinted(); }),
+               [this](std::string_view news) { circuits_.hinted(news); }),
         leases_timer_(io_),
         leases_(*this, keys_, clock, deadline_,
                 {.wake_at =

@@ -54,7 +54,7 @@ class ThreadedStore final : public SharedStore, private StoreLine {
                 .connect_timeout = first.spec.connect_timeout,
                 .random = random_number()},
                std::make_unique<redis::AsioWire>(io_, redis::Endpoint{}), clock,
-               [this] { circuits_.hinted(); }),
+               [this](std::string_view news) { circuits_.hinted(news); }),
         leases_timer_(io_),
         leases_(*this, first.keys, clock, first.spec.deadline,
                 {.wake_at =

@@ -34,7 +34,7 @@ class FleetBreakerRig {
     }
     ~Worker() override { core().share(nullptr, 0); }
 
-    void poke() noexcept override {}
+    void poke() noexcept override { ++pokes; }
     bool answers() const noexcept override { return up; }
     bool may_wait() const noexcept override { return false; }
     Nanos patience() const noexcept override { return std::chrono::milliseconds(20); }
@@ -89,6 +89,7 @@ class FleetBreakerRig {
     FleetBreakerRig& rig;
     std::uint64_t who;
     bool up = true;
+    int pokes = 0;  // how often it asked to be heard at once
     std::vector<store::redis::CircuitAction::Kind> words;
     std::vector<BreakerEvent> events;
     Breaker breaker;
