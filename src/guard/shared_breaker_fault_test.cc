@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <functional>
 #include <optional>
 #include <string>
 #include <thread>
@@ -13,6 +12,7 @@
 #include "guard/impl.h"
 #include "testing/patience.h"
 #include "testing/redis_server.h"
+#include "testing/until.h"
 #include "weir/guard.h"
 
 // Two Guards, as two workers of a fleet, on one real server.
@@ -23,6 +23,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::kPatience;
 using testing::RedisServer;
+using testing::until;
 
 class SharedBreaker : public ::testing::Test {
  protected:
@@ -38,14 +39,6 @@ breakers:
     return Guard::open(Policy::parse(text).value()).value();
   }
   static Breaker breaker(Guard& guard) { return guard.breaker("payments").value(); }
-  static bool until(const std::function<bool()>& done) {
-    const auto end = std::chrono::steady_clock::now() + kPatience;
-    while (!done()) {
-      if (std::chrono::steady_clock::now() > end) return false;
-      std::this_thread::sleep_for(2ms);
-    }
-    return true;
-  }
   static void fail(Breaker& breaker, int times) {
     for (int i = 0; i < times; ++i) {
       Admission admission = breaker.admit();

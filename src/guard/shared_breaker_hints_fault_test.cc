@@ -2,15 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <functional>
 #include <set>
 #include <string>
-#include <thread>
 
 #include "guard/circuit_hints.h"
-#include "testing/patience.h"
 #include "testing/redis_cluster.h"
 #include "testing/redis_server.h"
+#include "testing/until.h"
 #include "weir/guard.h"
 
 // What the store publishes of shared breakers: heard where it may be, and nowhere needed.
@@ -19,8 +17,8 @@ namespace weir {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::kPatience;
 using testing::RedisServer;
+using testing::until;
 
 constexpr const char* kChannel = "weir:1:{!}circuits";
 
@@ -37,14 +35,6 @@ breakers:
         .value();
   }
   static Breaker breaker(Guard& guard) { return guard.breaker("payments").value(); }
-  static bool until(const std::function<bool()>& done) {
-    const auto end = std::chrono::steady_clock::now() + kPatience;
-    while (!done()) {
-      if (std::chrono::steady_clock::now() > end) return false;
-      std::this_thread::sleep_for(2ms);
-    }
-    return true;
-  }
   static bool told(const Breaker& breaker, bool pushed = true) {
     return until([&] {
       const BreakerSnapshot shot = breaker.snapshot();
@@ -180,10 +170,7 @@ TEST(SharedBreakerHintsOnACluster, ComeFromWhereTheRecordIs) {
                             .value())
                 .value();
   Breaker one = a.breaker("payments").value();
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  while (!one.snapshot().pushed && std::chrono::steady_clock::now() < end)
-    std::this_thread::sleep_for(2ms);
-  EXPECT_TRUE(one.snapshot().pushed);
+  EXPECT_TRUE(until([&] { return one.snapshot().pushed; }));
 }
 
 }  // namespace

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "guard/impl.h"
-#include "testing/patience.h"
 #include "testing/redis_server.h"
+#include "testing/until.h"
 #include "weir/guard.h"
 
 // Guards, as workers of a fleet, whose concurrency limit stands on one real server.
@@ -49,14 +49,9 @@ class SharedLease : public ::testing::Test {
     return guard.impl().safeguards().limits().at(0).store_answers;
   }
   static ConcurrencySnapshot shot(Guard& guard) { return guard.impl().safeguards().limits().at(0); }
+  // A store that hangs is found out after ten seconds.
   static bool until(const std::function<bool()>& done) {
-    // A store that hangs is found out after ten seconds.
-    const auto end = std::chrono::steady_clock::now() + 3 * kPatience;
-    while (!done()) {
-      if (std::chrono::steady_clock::now() > end) return false;
-      std::this_thread::sleep_for(2ms);
-    }
-    return true;
+    return testing::until(done, 3 * kPatience);
   }
   static LeaseAnswer lease(Guard& guard, LeaseRequest request = {}) {
     return guard.lease("reports", kAda, request).value();
