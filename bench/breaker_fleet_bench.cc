@@ -140,8 +140,8 @@ struct Seen {
 Seen measure(Board& board, std::size_t processes, int rounds) {
   Seen seen;
   for (int round = 0; round < rounds; ++round) {
-    // At any time between two looks.
-    std::this_thread::sleep_for(round * 13 % 100 * 1ms);
+    // At any time between two looks, and no oftener than hints are followed at once.
+    std::this_thread::sleep_for(100ms + round * 13 % 100 * 1ms);
     ++board.opens;
     until("not all of them opened", [&] {
       for (std::size_t i = 0; i < processes; ++i)
