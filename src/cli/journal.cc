@@ -6,12 +6,14 @@
 #include <filesystem>
 #include <functional>
 #include <iterator>
+#include <memory>
 #include <thread>
 
 #include "cli/journal_text.h"
 #include "cli/number.h"
 #include "cli/open_policy.h"
 #include "cli/progress.h"
+#include "guard/reservation_book.h"
 #include "ledger/journal.h"
 #include "ledger/journal_reader.h"
 #include "ledger/ledger.h"
@@ -87,6 +89,12 @@ ExitCode status(Environment& environment, const JournalCommand& command, const P
                            .counts = *counts,
                            .file_bytes = ledger::bytes_on_disk(Journal::file_in(place.folder).path),
                            .now = Clock::real().now()};
+  if (counts->standing_bytes > 0) {
+    const auto read = reader->notes([&](const ledger::Note& note) {
+      if (note.id.starts_with('r') && note.until == ledger::kStands) ++overview.reservations;
+    });
+    if (!read) return unreadable(environment, read.error());
+  }
   std::optional<Error> fault;
   if (auto ledger = ledger::look_into_ledger(place.ledger); !ledger) {
     fault = ledger.error();
@@ -203,8 +211,45 @@ ExitCode export_lines(Environment& environment, const JournalCommand& command, c
   return ExitCode::as_asked;
 }
 
+// What the worker reserved that does not run: it ends as it was told to, once its time is over. Its
+// limits get nothing back: no store is asked here.
+class LeftReservations {
+ public:
+  LeftReservations() {
+    using Book = guard::ReservationBook;
+    book_.be_driven(0);
+    book_.start(
+        {.give_back = [](const std::string&, const guard::HeldReservation&, std::uint64_t,
+                         const auto& done) { done(Book::GivenBack::yes); },
+         .take = [](const guard::HeldReservation&, std::uint64_t, const auto& done) { done({}); }});
+  }
+  Result<std::unique_ptr<Journal>> open(const std::string& folder) {
+    return Journal::open({.folder = folder, .meet = [this](ledger::JournalFile& file) {
+                            return file.read_notes([this](const ledger::Note& note) {
+                              if (note.id.starts_with('r')) (void)book_.restore(note);
+                            });
+                          }});
+  }
+  void keep_in(Journal& journal) {
+    book_.keep_in(journal);
+    before_ = book_.size();
+  }
+  // Ends what is over; false: the disk has not taken it yet.
+  bool end() {
+    (void)book_.turn();
+    return book_.overdue() == 0;
+  }
+  std::uint64_t ended() const { return before_ - book_.size(); }
+  std::uint64_t stand() const { return book_.size(); }
+
+ private:
+  guard::ReservationBook book_{Clock::real()};
+  std::size_t before_ = 0;
+};
+
 ExitCode replay(Environment& environment, const JournalCommand& command, const Place& place) {
-  auto opened = Journal::open({.folder = place.folder});
+  LeftReservations reservations;
+  auto opened = reservations.open(place.folder);
   if (!opened) return fail(environment, ExitCode::usage, opened.error().message);
   if (command.quarantined) {
     // Under the journal's lock, before it begins: it has the file to itself.
@@ -217,21 +262,24 @@ ExitCode replay(Environment& environment, const JournalCommand& command, const P
       return unreadable(environment, released.error());
   }
   if (!*opened) {
-    opened = Journal::open({.folder = place.folder});
+    opened = reservations.open(place.folder);
     if (!opened) return fail(environment, ExitCode::usage, opened.error().message);
   }
   Journal& journal = **opened;
   if (!journal.writable()) return unreadable(environment, {.message = journal.status().why});
+  reservations.keep_in(journal);
   const std::uint64_t whole = journal.status().counts.unsettled;
   ledger::Settler settler(journal, [&place] { return ledger::open_ledger(place.ledger); },
                           Clock::real(), {.accept_loss = command.accept_loss});
   Progress progress(environment.err, "events", whole);
   for (;;) {
+    const bool ended = reservations.end();
     const ledger::JournalStatus now = journal.status();
     const ledger::SettlerStatus settling = settler.status();
     progress.at(whole - std::min(whole, now.counts.unsettled));
-    if (now.counts.unsettled == 0) {
-      environment.out << (command.json ? json_of_replay(settling) : text_of_replay(settling));
+    if (ended && now.counts.unsettled == 0) {
+      const JournalReplay done{settling, reservations.ended(), reservations.stand()};
+      environment.out << (command.json ? json_of(done) : text_of(done));
       return settling.rejected > 0 ? ExitCode::answered_no : ExitCode::as_asked;
     }
     const std::string why = !now.writable ? now.why : settling.working ? "" : settling.why;

@@ -105,6 +105,9 @@ std::string text_of(const JournalOverview& overview) {
                     std::to_string(counts.settled) + " settled, " +
                     std::to_string(counts.unsettled) + " waiting, " +
                     std::to_string(counts.quarantined) + " in quarantine\n";
+  if (overview.reservations > 0)
+    out += counted(overview.reservations, "reservation") +
+           (overview.reservations == 1 ? " stands\n" : " stand\n");
   out += "on disk " + std::to_string(overview.file_bytes) + " bytes";
   if (counts.oldest) {
     out += "; the oldest waits since " + date(*counts.oldest) + ", ";
@@ -126,6 +129,7 @@ std::string json_of(const JournalOverview& overview) {
       .number("waiting", counts.unsettled)
       .number("waiting_bytes", counts.unsettled_bytes)
       .number("quarantined", counts.quarantined)
+      .number("reservations", overview.reservations)
       .number("file_bytes", overview.file_bytes);
   if (counts.oldest) json.text("oldest_waiting", date(*counts.oldest));
   if (overview.balance)
@@ -256,19 +260,25 @@ std::string json_of(const ledger::LedgerLine& line) {
       .done();
 }
 
-std::string text_of_replay(const ledger::SettlerStatus& status) {
+std::string text_of(const JournalReplay& replay) {
+  const ledger::SettlerStatus& status = replay.settled;
   std::string out = counted(status.settled, "event") + " settled";
   if (status.repeated > 0) out += ", " + std::to_string(status.repeated) + " of them repeated";
   if (status.rejected > 0)
     out += ", " + std::to_string(status.rejected) + " put aside (weir journal quarantine says why)";
+  if (replay.ended > 0) out += "; " + counted(replay.ended, "reservation") + " ended";
+  if (replay.stand > 0)
+    out += "; " + counted(replay.stand, "reservation") + (replay.stand == 1 ? " stands" : " stand");
   return out + "\n";
 }
 
-std::string json_of_replay(const ledger::SettlerStatus& status) {
+std::string json_of(const JournalReplay& replay) {
   return Json()
-             .number("settled", status.settled)
-             .number("repeated", status.repeated)
-             .number("quarantined", status.rejected)
+             .number("settled", replay.settled.settled)
+             .number("repeated", replay.settled.repeated)
+             .number("quarantined", replay.settled.rejected)
+             .number("reservations_ended", replay.ended)
+             .number("reservations", replay.stand)
              .done() +
          "\n";
 }

@@ -18,6 +18,7 @@ struct JournalOverview {
   std::string folder;
   ledger::JournalFile::Counts counts;
   std::uint64_t file_bytes = 0;
+  std::uint64_t reservations = 0;  // that stand
   Instant now{};
   std::optional<ledger::JournalBalance> balance;
   std::string ledger_fault;  // where there is no balance
@@ -52,7 +53,12 @@ std::string csv_heading();
 std::string csv_of(const ledger::LedgerLine& line);
 std::string json_of(const ledger::LedgerLine& line);
 
-std::string text_of_replay(const ledger::SettlerStatus& status);
-std::string json_of_replay(const ledger::SettlerStatus& status);
+struct JournalReplay {
+  ledger::SettlerStatus settled;
+  std::uint64_t ended = 0;  // reservations whose time was over
+  std::uint64_t stand = 0;  // and those whose time is not
+};
+std::string text_of(const JournalReplay& replay);
+std::string json_of(const JournalReplay& replay);
 
 }  // namespace weir::cli

@@ -190,6 +190,13 @@ std::size_t ReservationBook::size() const {
   return open_;
 }
 
+std::size_t ReservationBook::overdue() const {
+  const MonoTime now = clock_.mono();
+  std::lock_guard lock(mutex_);
+  return static_cast<std::size_t>(std::count_if(
+      entries_.begin(), entries_.end(), [now](const auto& each) { return each.second.due(now); }));
+}
+
 MonoTime ReservationBook::after(Instant end, Nanos most) const {
   const Instant now = clock_.now();
   const Nanos left = end > now ? Nanos(end - now) : Nanos{0};
@@ -212,9 +219,11 @@ void ReservationBook::end_expired() {
     });
     for (const auto& [id, entry] : entries_) {
       const HeldReservation& held = entry.held;
-      if (held.settled || entry.settling) continue;
-      if (entry.dropped) ended.push_back({.id = id, .units = 0, .expired = false});
-      if (entry.dropped || entry.until > now) continue;
+      if (!entry.due(now) || entry.settling) continue;
+      if (entry.dropped) {
+        ended.push_back({.id = id, .units = 0, .expired = false});
+        continue;
+      }
       const OnExpiry how = held.terms.on_expiry.value_or(OnExpiry::full);
       ended.push_back({.id = id,
                        .units = how == OnExpiry::full             ? held.reserved

@@ -112,6 +112,8 @@ class ReservationBook {
 
   // That stand.
   std::size_t size() const;
+  // Of these, those that should have ended by now: the disk has not taken it yet.
+  std::size_t overdue() const;
   // Settled ones, whose rest is not given back yet; and those that it was given up of.
   static constexpr std::size_t kMostReturns = 16'384;
   std::size_t returns() const;
@@ -127,6 +129,8 @@ class ReservationBook {
     // so many they gave.
     std::uint64_t asked = 0;
     Taken taken;
+
+    bool due(MonoTime now) const { return !held.settled && (dropped || until <= now); }
   };
   using Done = std::function<void(Result<Settlement>)>;
   struct Return {

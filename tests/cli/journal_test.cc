@@ -10,6 +10,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "guard/held_reservation.h"
+#include "guard/reservation_book.h"
+#include "ledger/event_batch.h"
 #include "ledger/journal.h"
 #include "ledger/journal_story.h"
 #include "ledger/settler.h"
@@ -107,6 +110,42 @@ TEST_F(JournalVerb, FollowsEventsFromTheJournalToTheLedger) {
       exported.out,
       "tenant,route,rule,window_start,window_seconds,events,units,overspent,forgiven,billed\n"
       "\"acme\",\"export\",\"1000 per day by account\",2023-11-14T00:00:00Z,86400,9,9,0,0,9\n");
+}
+
+// A worker that never came back left its reservations standing, and their usage on nobody's bill.
+TEST_F(JournalVerb, EndsWhatAWorkerReservedThatDoesNotRun) {
+  const Instant now = Clock::real().now();
+  constexpr Nanos kHour = std::chrono::hours(1);
+  {
+    auto journal = std::move(*ledger::Journal::open({.folder = journal_folder()}));
+    std::uint64_t made = 0;
+    const auto reserve = [&](OnExpiry how, Instant expires) {
+      guard::HeldReservation held;
+      held.reserved = 8;
+      held.so_far = 5;
+      held.terms = {.expire = kHour, .on_expiry = how};
+      held.expires = expires;
+      ASSERT_TRUE(ledger::encode(event_of(++made), held.events.emplace_back()));
+      std::vector<ledger::Note> notes{
+          guard::ReservationBook::note_of(std::to_string(made), held, now)};
+      notes.back().stands = true;
+      ASSERT_TRUE(append(*journal, {}, std::move(notes)));
+    };
+    reserve(OnExpiry::full, now - kHour);
+    reserve(OnExpiry::last_heartbeat, now - kHour);
+    reserve(OnExpiry::zero, now - kHour);
+    reserve(OnExpiry::full, now + kHour);
+  }
+  EXPECT_THAT(journal({"status", "journal"}).out, HasSubstr("\n4 reservations stand\n"));
+  EXPECT_THAT(journal({"status", "journal", "--json"}).out, HasSubstr("\"reservations\":4,"));
+  const Outcome replayed = journal({"replay", "journal"});
+  EXPECT_EQ(replayed.exit_code, 0) << replayed.err;
+  EXPECT_EQ(replayed.out, "2 events settled; 3 reservations ended; 1 reservation stands\n");
+  EXPECT_THAT(journal({"export", "journal"}).out, HasSubstr(",2,13,0,0,13\n"));
+  EXPECT_EQ(journal({"replay", "journal"}).out, "0 events settled; 1 reservation stands\n");
+  EXPECT_THAT(journal({"replay", "journal", "--json"}).out,
+              HasSubstr("\"reservations_ended\":0,\"reservations\":1}"));
+  EXPECT_THAT(journal({"status", "journal"}).out, HasSubstr("\n1 reservation stands\n"));
 }
 
 TEST_F(JournalVerb, SaysTheSameAsJson) {
