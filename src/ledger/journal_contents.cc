@@ -59,19 +59,27 @@ Result<JournalCounts> read_counts(Database& db) {
 }
 
 Result<void> check_mark(const std::string& path, const std::optional<JournalMark::Held>& held,
-                        std::uint64_t journal, EventNumber last) {
-  if (!held || held->last == 0) return {};
-  if (held->journal != journal) {
+                        const JournalMark::Held& now) {
+  if (!held || held->nothing()) return {};
+  if (held->journal != now.journal) {
     return Error{ErrorCode::invalid_argument,
                  path + ": is another journal than the one that was here, which held " +
-                     std::to_string(held->last) +
-                     " events; bring that one back, or remove journal.db-mark to go on with this "
-                     "one"};
+                     held->words() +
+                     "; bring that one back, or remove journal.db-mark to go on with this one"};
   }
-  if (held->last <= last) return {};
+  std::string lacks;
+  if (held->last > now.last) {
+    lacks = "holds events up to number " + std::to_string(now.last) + ", and once held " +
+            std::to_string(held->last);
+  } else if (held->notes > now.notes) {
+    lacks = "holds what " + std::to_string(now.notes) +
+            " commits said of reservations, keys of requests and overspend, and once held what " +
+            std::to_string(held->notes) + " did";
+  } else {
+    return {};
+  }
   return Error{ErrorCode::invalid_argument,
-               path + ": holds events up to number " + std::to_string(last) + ", and once held " +
-                   std::to_string(held->last) +
+               path + ": " + lacks +
                    ": it, or its log journal.db-wal, was emptied, cut short, damaged or replaced"
                    "; bring both back as they were, or remove journal.db-mark to go on without "
                    "what is missing"};

@@ -37,9 +37,9 @@ Result<JournalCounts> read_counts(Database& db);
 // events' numbers, and the events, packed.
 std::optional<Instant> time_in(const Statement& row, EventNumber seen);
 
-// Nothing, where a journal that holds `counts` holds what was marked of it; see JournalMark.
+// Nothing, where a journal that is now as `now` holds what was marked of it; see JournalMark.
 Result<void> check_mark(const std::string& path, const std::optional<JournalMark::Held>& held,
-                        std::uint64_t journal, EventNumber last);
+                        const JournalMark::Held& now);
 
 // Every page and every event of a journal; `seen` is told how many events by and by.
 Result<void> verify_journal(Database& db, const std::function<void(std::uint64_t)>& seen = {});

@@ -75,9 +75,9 @@ constexpr const char* kWayOut =
     "; bring it back as it was, or, to begin another journal here, move all files away whose names "
     "begin with journal.db";
 
-Error no_more(const std::string& path, const std::string& what, EventNumber held) {
+Error no_more(const std::string& path, const std::string& what, const JournalMark::Held& held) {
   return Error{ErrorCode::invalid_argument,
-               path + ": " + what + ", and held " + std::to_string(held) + " events" + kWayOut};
+               path + ": " + what + ", and held " + held.words() + kWayOut};
 }
 
 }  // namespace
@@ -118,8 +118,8 @@ Result<void> JournalFile::find() {
   }
   const auto found = look_at_file(options_.path, options_.vfs, kJournalFile);
   if (!found) return found.error();
-  if (*found == Found::ours || !held_ || held_->last == 0) return {};
-  return no_more(options_.path, *found == Found::absent ? "is gone" : "is empty", held_->last);
+  if (*found == Found::ours || !held_ || held_->nothing()) return {};
+  return no_more(options_.path, *found == Found::absent ? "is gone" : "is empty", *held_);
 }
 
 Result<void> JournalFile::set_up() {
@@ -179,11 +179,11 @@ Result<void> JournalFile::read_name() {
 
 Result<void> JournalFile::hold_against_mark() {
   if (!options_.vfs.empty()) return {};
-  if (auto whole = check_mark(options_.path, held_, id_, counts_.last); !whole) return whole;
+  if (auto whole = check_mark(options_.path, held_, now()); !whole) return whole;
   auto mark = JournalMark::open(options_.path);
   if (!mark) return mark.error();
   mark_.emplace(std::move(*mark));
-  mark_->note({.journal = id_, .last = counts_.last});
+  mark_->note(now());
   mark_->sync();
   // The names of new files are to survive the machine, too.
   const std::string folder = folder_of(options_.path);
@@ -320,14 +320,14 @@ Result<void> JournalFile::commit(const EventBatch& events, const Settled& settle
     counts.unsettled_bytes += packed.size();
   }
   if (auto done = notes_.take(notes); !done) return done;
+  const bool first = now().nothing();
   if (auto done = transaction->commit(); !done) return done;
   notes_.committed();
   counts.standing_bytes = notes_.holds().standing;
   if (auto there = still_in_place(); !there) return there;
-  const bool first = counts_.last == 0;
   counts_ = counts;
   if (mark_) {
-    mark_->note({.journal = id_, .last = counts_.last});
+    mark_->note(now());
     if (first) mark_->sync();
   }
   oldest_moved_ = oldest_moved_ || moves || !counts_.oldest;

@@ -63,7 +63,7 @@ class JournalFile {
   //
   // Errors:      invalid_argument: what is there is no journal of ours, or one that does not hold
   //              any more what it held (see JournalMark). It is left as it is: a journal is begun
-  //              only where none ever took an event. Else as sqlite_error().
+  //              only where none ever took anything. Else as sqlite_error().
   static Result<JournalFile> open(const Options& options, std::optional<Durable> durable = {});
 
   // One transaction: takes over what the ledger settled, then appends the events and takes note of
@@ -113,6 +113,10 @@ class JournalFile {
     ino_t inode = 0;
     friend bool operator==(const Seen&, const Seen&) = default;
   };
+  // What is durable of it.
+  JournalMark::Held now() const noexcept {
+    return {.journal = id_, .last = counts_.last, .notes = notes_.done()};
+  }
   static std::optional<Seen> look(const std::string& path);
 
   Options options_;

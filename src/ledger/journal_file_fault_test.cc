@@ -1,14 +1,8 @@
 // What is done to a journal's file beside recording events, while its disk fails: events that leave
-// quarantine, numbers that are passed over, notes that are too many, and the mark beside the file.
+// quarantine, numbers that are passed over, and notes that are too many.
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
@@ -204,124 +198,6 @@ TEST_P(JournalFileFaults, KeepWhatStandsAmongNotesThatAreTooMany) {
 
 INSTANTIATE_TEST_SUITE_P(Every, JournalFileFaults, ::testing::ValuesIn(weir::testing::kDiskFaults),
                          weir::testing::name_of_fault);
-
-// ---- The mark beside a journal, on a real disk.
-
-class JournalMarkOnDisk : public ::testing::Test {
- protected:
-  JournalFile::Options file() const { return Journal::file_in(folder_.path()); }
-  std::string mark() const { return JournalMark::path_of(file().path); }
-  std::string read_mark() const {
-    std::ifstream in(mark(), std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  void write_mark(const std::string& text) const {
-    std::ofstream(mark(), std::ios::binary | std::ios::trunc) << text;
-  }
-  std::unique_ptr<Journal> open() const {
-    auto opened = Journal::open({.folder = folder_.path(), .retry = std::chrono::milliseconds(1)});
-    EXPECT_TRUE(opened);
-    return std::move(*opened);
-  }
-  void record(std::uint64_t first, std::uint64_t last) const {
-    const auto journal = open();
-    ASSERT_TRUE(eventually([&] { return journal->writable(); })) << journal->status().why;
-    for (std::uint64_t id = first; id <= last; ++id) ASSERT_TRUE(append(*journal, event_of(id)));
-  }
-
-  TemporaryFolder folder_;
-};
-
-// Cut short anywhere it is damage, and said so, until somebody brings it back; the journal beside
-// it is left as it is.
-TEST_F(JournalMarkOnDisk, IsDamagedWhereverItIsCutShort) {
-  record(1, 3);
-  const std::string whole = read_mark();
-  ASSERT_EQ(whole.size(), 42u);
-  for (std::size_t bytes = 1; bytes < whole.size(); ++bytes) {
-    SCOPED_TRACE(bytes);
-    write_mark(whole.substr(0, bytes));
-    const auto opened = JournalFile::open(file());
-    ASSERT_FALSE(opened);
-    EXPECT_EQ(opened.error().code, ErrorCode::invalid_argument);
-    EXPECT_NE(opened.error().message.find("journal.db-mark: damaged"), std::string::npos)
-        << opened.error().message;
-    EXPECT_EQ(read_mark(), whole.substr(0, bytes));
-  }
-  write_mark(whole);
-  record(4, 4);
-  EXPECT_EQ(recorded(file()).size(), 4u);
-}
-
-// A mark that its disk took no more, or that a power cut set back, says less, and never keeps what
-// is there from being read.
-TEST_F(JournalMarkOnDisk, MayLieBehindWhatTheJournalHolds) {
-  record(1, 2);
-  const std::string behind = read_mark();
-  record(3, 6);
-  ASSERT_NE(read_mark(), behind);
-  for (const std::string& mark : {behind, std::string()}) {
-    write_mark(mark);
-    record(7, 7);
-    EXPECT_EQ(recorded(file()).size(), 7u);
-    {
-      auto journal = JournalFile::open(file());
-      ASSERT_TRUE(journal) << journal.error().message;
-      EXPECT_TRUE(journal->verify());
-    }
-    // For the next round: without the seventh.
-    auto db = Database::open({.path = file().path});
-    ASSERT_TRUE(db);
-    ASSERT_TRUE(db->run("DELETE FROM events WHERE number = 7"));
-    write_mark(behind);
-  }
-}
-
-// So many descriptors may be open and no more, in this process.
-class DescriptorLimit {
- public:
-  DescriptorLimit() { ::getrlimit(RLIMIT_NOFILE, &before_); }
-  ~DescriptorLimit() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-  DescriptorLimit(const DescriptorLimit&) = delete;
-  DescriptorLimit& operator=(const DescriptorLimit&) = delete;
-  // Only `more` than are open now, where no number is free among them.
-  void set(rlim_t more) const {
-    const int next = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-    ::close(next);
-    const rlimit limit{static_cast<rlim_t>(next) + more, before_.rlim_max};
-    ::setrlimit(RLIMIT_NOFILE, &limit);
-  }
-  void lift() const { ::setrlimit(RLIMIT_NOFILE, &before_); }
-
- private:
-  rlimit before_{};
-};
-
-// The n-th descriptor is refused, for n = 1, 2, 3 … until a journal opens: its database, its log,
-// its mark, its folder. Nothing is begun anew, and nothing is lost.
-TEST_F(JournalMarkOnDisk, IsNeverPassedOverWhereDescriptorsRunOut) {
-  record(1, 3);
-  const std::string held = read_mark();
-  const DescriptorLimit limit;
-  int refusals = 0;
-  for (rlim_t more = 0;; ++more, ++refusals) {
-    SCOPED_TRACE(more);
-    ASSERT_LT(more, 64u);
-    limit.set(more);
-    bool opened = false;
-    {
-      auto journal = JournalFile::open(file());
-      opened = journal.has_value();
-    }
-    limit.lift();
-    EXPECT_EQ(read_mark(), held);
-    EXPECT_EQ(recorded(file()).size(), 3u);
-    if (opened) break;
-  }
-  EXPECT_GT(refusals, 2);
-  record(4, 4);
-  EXPECT_EQ(recorded(file()).size(), 4u);
-}
 
 // ---- What notes take.
 

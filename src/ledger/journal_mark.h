@@ -11,7 +11,8 @@ namespace weir::ledger {
 
 // How far a journal is known to have come, in a file beside it that SQLite does not know of: a
 // journal that was emptied, cut short, replaced, or whose log was lost is told from a new one by
-// it. One line: the journal's name, the number of its last durable event, and a newline.
+// it. One line: the journal's name, the number of its last durable event, how many of its commits
+// took notes, and a newline. Marks that say nothing of notes are of earlier releases, and are read.
 //
 // Guarantees:  never ahead of what is durable in the journal. Behind it by what was written since
 //              the last sync, after a power cut alone.
@@ -21,6 +22,11 @@ class JournalMark {
   struct Held {
     std::uint64_t journal = 0;
     std::uint64_t last = 0;
+    std::uint64_t notes = 0;  // commits that took some
+
+    bool nothing() const noexcept { return last == 0 && notes == 0; }
+    // What is there, in words: "20 events".
+    std::string words() const;
   };
   static std::string path_of(const std::string& journal) { return journal + "-mark"; }
 

@@ -81,7 +81,9 @@ Result<void> JournalReader::whole() {
   if (!name) return name.error();
   const auto now = counts();
   if (!now) return now.error();
-  return check_mark(db_.path(), held_, *name, now->last);
+  const auto notes = notes_done(db_);
+  if (!notes) return notes.error();
+  return check_mark(db_.path(), held_, {.journal = *name, .last = now->last, .notes = *notes});
 }
 
 Result<std::uint64_t> JournalReader::id() {

@@ -181,7 +181,7 @@ TEST_F(JournalOnDisk, WhoseFileIsTakenAwaySaysNoUntilAllOfItIs) {
   ASSERT_TRUE(eventually([&] {
     const auto answer = append(*journal, event_of(2));
     EXPECT_FALSE(answer);
-    return answer.error().message.find("is gone, and held 1 events") != std::string::npos;
+    return answer.error().message.find("is gone, and held 1 event;") != std::string::npos;
   })) << journal->status().why;
   EXPECT_FALSE(std::filesystem::exists(file().path));
   std::filesystem::remove(JournalMark::path_of(file().path));

@@ -209,6 +209,15 @@ Result<void> NoteTable::undo_after(std::uint64_t done) {
   return set_done_.bind(1, static_cast<std::int64_t>(done)).run();
 }
 
+Result<std::uint64_t> notes_done(Database& db) {
+  const auto format = format_of(db);
+  if (!format) return format.error();
+  if (*format == 0) return std::uint64_t{0};
+  const auto done = db.number("SELECT done FROM notes_state");
+  if (!done) return done.error();
+  return static_cast<std::uint64_t>(*done);
+}
+
 Result<void> read_notes(Database& db, const std::function<void(const Note&)>& each) {
   const auto format = format_of(db);
   if (!format) return format.error();

@@ -80,6 +80,9 @@ class NoteTable {
   Holds holding_;  // holds_, once the transaction is committed
 };
 
+// As NoteTable::done(), from the database.
+Result<std::uint64_t> notes_done(Database& db);
+
 // Calls `each` for every note, in no order; their `what` and `at` mean nothing.
 //
 // Errors:      failed_precondition: the notes are of a later format; else as sqlite_error().
