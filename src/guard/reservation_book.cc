@@ -91,6 +91,7 @@ void ReservationBook::run() {
 }
 
 Nanos ReservationBook::turn() {
+  if (journal_ != nullptr) journal_->look();
   end_expired();
   if (limits_.now_and_then) limits_.now_and_then();
   give_back_again();

@@ -14,6 +14,9 @@ thread_local const Journal* running_here = nullptr;
 // While the thread opens the file for the first time nobody is refused for that.
 constexpr Nanos kFirstOpening = std::chrono::seconds(2);
 
+// So long the end of a process waits for the disk without a word.
+constexpr Nanos kQuietEnd = std::chrono::seconds(2);
+
 // Until somebody brings something.
 constexpr Nanos kNothingToDo = std::chrono::hours(1);
 
@@ -70,7 +73,7 @@ std::uint64_t Journal::close() noexcept {
   if (driven()) {
     while (turn()) continue;
   } else {
-    thread_.join();
+    end_thread();
   }
   ended_ = true;
   // Nobody was told that these are recorded, but somebody has to hear that they are not.
@@ -81,6 +84,20 @@ std::uint64_t Journal::close() noexcept {
                                 (failure_ ? ": " + failure_->message : std::string()));
   }
   return lost_;
+}
+
+// No process can leave a disk that hangs: it is waited for, and somebody hears why.
+void Journal::end_thread() noexcept {
+  std::unique_lock lock(mutex_);
+  const bool quick = left_.wait_for(lock, kQuietEnd, [this] { return left_thread_; });
+  lock.unlock();
+  if (!quick && options_.changed) {
+    options_.changed(false, options_.folder +
+                                ": the end of this process waits for the disk, which does not "
+                                "answer");
+  }
+  thread_.join();
+  if (!quick && options_.changed && !failure_) options_.changed(true, {});
 }
 
 Journal::Needs Journal::needs_of(const EventBatch& events, std::size_t first,
@@ -150,12 +167,10 @@ void Journal::append(std::span<const UsageEvent> events, std::vector<Note> notes
   Error why;
   bool wake = false;
   {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    notice_hang();
     if (closed_to_caller()) {
       why = Error{ErrorCode::unavailable, options_.folder + ": the journal is closed"};
-      refused_ += events.size();
-    } else if (in_flight_ > 0 && mono_now() - in_flight_since_ > kStuck) {
-      why = Error{ErrorCode::unavailable, options_.folder + ": the disk does not answer"};
       refused_ += events.size();
     } else if (!failure_ && push(events, notes, &done, why)) {
       wake = queue_.waited_for == 1;
@@ -164,6 +179,7 @@ void Journal::append(std::span<const UsageEvent> events, std::vector<Note> notes
       if (failure_) why = *failure_;
       refused_ += events.size();
     }
+    if (hung_) tell(lock);
   }
   if (wake) wake_thread();
   if (done) done(why);
@@ -184,6 +200,30 @@ bool Journal::follow(std::span<const UsageEvent> events, std::vector<Note> notes
 // that nobody was left to be told.
 bool Journal::closed_to_caller() const {
   return stopping_ && !in_its_thread();
+}
+
+void Journal::look() {
+  std::unique_lock lock(mutex_);
+  notice_hang();
+  if (hung_) tell(lock);
+}
+
+// Under the lock.
+bool Journal::hangs() const {
+  return busy_since_ && mono_now() - *busy_since_ > kStuck;
+}
+
+// Under the lock.
+void Journal::notice_hang() {
+  if (hung_ || !hangs()) return;
+  hung_ = true;
+  if (failure_ && failures_ > 0) return;
+  fail(does_not_answer());
+  failing_since_ = *busy_since_;
+}
+
+Error Journal::does_not_answer() const {
+  return {ErrorCode::unavailable, options_.folder + ": the disk does not answer"};
 }
 
 bool Journal::has_room() const {
@@ -225,7 +265,7 @@ void Journal::wait_for_events(EventNumber seen, Nanos most) const {
 
 bool Journal::writable() const {
   std::lock_guard lock(mutex_);
-  return !failure_;
+  return !failure_ && !hangs();
 }
 
 bool Journal::met() const {
@@ -237,10 +277,10 @@ JournalStatus Journal::status() const {
   JournalStatus status;
   {
     std::lock_guard lock(mutex_);
-    status.writable = !failure_;
-    if (failure_) {
-      status.why = failure_->message;
-      status.failing_for = mono_now() - failing_since_;
+    status.writable = !failure_ && !hangs();
+    if (!status.writable) {
+      status.why = failure_ ? failure_->message : does_not_answer().message;
+      status.failing_for = mono_now() - (failure_ ? failing_since_ : *busy_since_);
     }
     status.counts = counts_;
     status.waiting = queue_.events.size() + in_flight_;
@@ -267,6 +307,8 @@ void Journal::run() {
       changed_.wait_for(lock, *rest, [&] { return stopping_; });
     }
   }
+  left_thread_ = true;
+  left_.notify_all();
 }
 
 std::optional<Nanos> Journal::turn() {
@@ -280,15 +322,18 @@ std::optional<Nanos> Journal::turn() {
 // Under the lock: some work, and how long there is no more.
 std::optional<Nanos> Journal::step(std::unique_lock<std::mutex>& lock) {
   tell(lock);
+  const MonoTime now = mono_now();
   if (!file_) {
+    if (now < next_try_ && !stopping_) return next_try_ - now;
+    if (failures_ > 0) next_try_ = now + options_.retry;
     reopen(lock);
     tell(lock);
     if (file_) return Nanos{0};
     return stopping_ ? std::nullopt : std::optional(options_.retry);
   }
   if (stopping_ && queue_.waiters.empty()) return std::nullopt;
-  const MonoTime now = mono_now();
-  if (due(now)) {
+  // Opened anew, it has still to show that the disk takes something.
+  if (failure_ || due(now)) {
     commit(lock);
     if (!file_ && stopping_) return std::nullopt;
     return Nanos{0};
@@ -304,14 +349,20 @@ void Journal::wake_thread() {
   }
 }
 
+// Under the lock. One at a time, so that what is heard last is what is so.
 void Journal::tell(std::unique_lock<std::mutex>& lock) {
-  const bool failing = failure_ && failures_ > 0;
-  if (failing == told_failing_ || !options_.changed) return;
-  told_failing_ = failing;
-  const std::string why = failing ? failure_->message : std::string();
-  lock.unlock();
-  options_.changed(!failing, why);
-  lock.lock();
+  const auto failing = [this] { return failure_ && failures_ > 0; };
+  if (telling_ || !options_.changed) return;
+  telling_ = true;
+  while (failing() != told_failing_) {
+    told_failing_ = failing();
+    const bool works = !told_failing_;
+    const std::string why = works ? std::string() : failure_->message;
+    lock.unlock();
+    options_.changed(works, why);
+    lock.lock();
+  }
+  telling_ = false;
 }
 
 // Under the lock.
@@ -323,8 +374,10 @@ bool Journal::due(MonoTime now) const {
 }
 
 void Journal::reopen(std::unique_lock<std::mutex>& lock) {
-  lock.unlock();
+  busy_since_ = mono_now();
   JournalFile::Options file = file_in(options_.folder, options_.vfs);
+  file.whole_log = full_;
+  lock.unlock();
   file.log_pages = options_.log_pages;
   file.name = options_.name;
   file.most_note_bytes = options_.max_bytes / 2;
@@ -335,6 +388,8 @@ void Journal::reopen(std::unique_lock<std::mutex>& lock) {
     if (!met) opened = met.error();
   }
   lock.lock();
+  busy_since_.reset();
+  hung_ = false;
   if (!opened) {
     fail(opened.error());
     return;
@@ -342,7 +397,7 @@ void Journal::reopen(std::unique_lock<std::mutex>& lock) {
   // Another journal lies where ours did: its numbers begin anew.
   if (id_ != 0 && opened->id() != id_) settled_ = {};
   file_ = std::move(*opened);
-  failure_.reset();
+  if (failures_ == 0) failure_.reset();
   publish();
 }
 
@@ -350,20 +405,24 @@ void Journal::commit(std::unique_lock<std::mutex>& lock) {
   std::swap(queue_, taken_);
   Settled settled = std::exchange(settled_, {});
   const EventNumber skip = std::exchange(skip_to_, 0);
+  const bool failing = failure_.has_value();
   in_flight_ = taken_.events.size();
-  in_flight_since_ = mono_now();
   in_flight_bytes_ = taken_.bytes;
   in_flight_standing_ = taken_.standing;
+  busy_since_ = mono_now();
   lock.unlock();
-  Result<void> done = skip > file_->counts().last ? file_->skip_to(skip) : Result<void>();
+  Result<void> done = failing ? file_->prove() : Result<void>();
+  if (done && skip > file_->counts().last) done = file_->skip_to(skip);
   if (done) done = file_->commit(taken_.events, settled, taken_.notes);
   std::vector<Done> waiting;
   lock.lock();
+  // Before anybody hears of it: who asks again must not be kept waiting by what failed, nor refused
+  // for a disk that answered.
   if (done) {
     recorded_ += in_flight_;
     publish();
+    if (hung_ && !failing) failure_.reset();
   } else {
-    // Before anybody hears of it: who asks again must not be kept waiting by what failed.
     fail(done.error());
     waiting = keep_followers();
     if (settled.journal != 0) keep_settled(std::move(settled));
@@ -371,6 +430,8 @@ void Journal::commit(std::unique_lock<std::mutex>& lock) {
   }
   in_flight_ = 0;
   in_flight_bytes_ = in_flight_standing_ = 0;
+  hung_ = false;
+  busy_since_ = mono_now();
   lock.unlock();
   for (Queue::Waiter& waiter : taken_.waiters) {
     if (waiter.done) waiter.done(done);
@@ -379,8 +440,12 @@ void Journal::commit(std::unique_lock<std::mutex>& lock) {
   taken_.clear();
   Result<void> tidied = done ? file_->tidy() : Result<void>();
   lock.lock();
+  busy_since_.reset();
+  const bool hung = std::exchange(hung_, false);
   if (done && tidied) {
     counts_.oldest = file_->counts().oldest;
+    if (failing || hung) failure_.reset();
+    full_ = full_ && failure_;
     return;
   }
   file_.reset();
@@ -400,6 +465,7 @@ void Journal::fail(const Error& error) {
     ++failures_;
   }
   failure_ = error;
+  full_ = full_ || error.code == ErrorCode::resource_exhausted;
   committed_.notify_all();
 }
 

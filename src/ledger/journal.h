@@ -40,9 +40,10 @@ struct JournalStatus {
 // Guarantees:  append() says yes only of events that are on the disk: acknowledged is always a part
 //              of what the journal holds after a crash. What it said no to is never settled.
 //              While the disk does not take events, append() says no at once; the file is opened
-//              anew and its log written again until the disk does (every Options::retry). A disk
-//              that hangs holds only those who were there when it began: after kStuck nobody else
-//              waits for it.
+//              anew and its log written again, every Options::retry at most, until the disk took
+//              what waits, or a write of no meaning, and what has to be carried into the database:
+//              a file that merely opens proves nothing. A disk that hangs holds only those who were
+//              there when it began: after kStuck it counts as one that takes nothing.
 // Bounds:      max_bytes of events that the ledger has not taken yet, quarantined ones included,
 // and
 //              of notes that stand, which take half of it at most; max_waiting events in memory.
@@ -54,7 +55,7 @@ struct JournalStatus {
 //              journal says no at once; they must not block.
 class Journal {
  public:
-  // A commit that takes so long takes nobody else in.
+  // What the disk takes so long for takes nobody else in.
   static constexpr Nanos kStuck = std::chrono::seconds(1);
 
   struct Options {
@@ -65,7 +66,8 @@ class Journal {
     Nanos retry = std::chrono::milliseconds(500);
     std::string vfs;        // of tests; empty: the system's files
     int log_pages = 1'000;  // as JournalFile::Options
-    // Hears when the disk takes events no more, with why, and when it does again. Must not block.
+    // Hears when the disk takes events no more, with why, and when it does again: in turns, from
+    // any thread. Must not block.
     std::function<void(bool writable, const std::string& why)> changed{};
     // Reads what it needs of a journal that this process did not have before, in the committing
     // thread and before anything is taken; where it cannot, the journal is not opened, and it is
@@ -102,6 +104,9 @@ class Journal {
   // Records the events within Options::within, while the disk takes them; keeps them meanwhile in
   // memory, where a crash loses them. False: there is no room for them, and none was taken.
   bool follow(std::span<const UsageEvent> events, std::vector<Note> notes = {});
+
+  // Says so where the disk hangs: to be called now and then, for its own thread cannot.
+  void look();
 
   // Whether follow() would keep one more event now.
   bool has_room() const;
@@ -171,11 +176,15 @@ class Journal {
   bool driven() const noexcept { return static_cast<bool>(options_.wake); }
   void wake_thread();
   void run();
+  void end_thread() noexcept;
   std::optional<Nanos> step(std::unique_lock<std::mutex>& lock);
   void tell(std::unique_lock<std::mutex>& lock);
   void reopen(std::unique_lock<std::mutex>& lock);
   void commit(std::unique_lock<std::mutex>& lock);
   bool due(MonoTime now) const;
+  bool hangs() const;
+  void notice_hang();
+  Error does_not_answer() const;
   void fail(const Error& error);
   std::vector<Done> keep_followers();
   void keep_settled(Settled settled);
@@ -189,22 +198,28 @@ class Journal {
   std::optional<JournalFile> file_;
   std::optional<JournalFile::Durable> durable_;  // absent: nothing was ever opened by this process
   std::uint64_t met_ = 0;                        // the journal that Options::meet read
-  bool told_failing_ = false;
+  MonoTime next_try_{};                          // no earlier is the file opened anew
   Queue taken_;
 
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;    // for the thread
   mutable std::condition_variable committed_;  // for settlement
+  std::condition_variable left_;               // for who waits for the thread's end
   Queue queue_;
   Settled settled_;
   EventNumber skip_to_ = 0;
   bool stopping_ = false;
   std::optional<Error> failure_;
   MonoTime failing_since_{};
+  bool full_ = false;                   // there was no room for something since it took events last
+  std::optional<MonoTime> busy_since_;  // the thread is with the disk
+  bool hung_ = false;                   // and was noticed to be so for too long
+  bool told_failing_ = false;
+  bool telling_ = false;  // some thread is
+  bool left_thread_ = false;
   JournalFile::Counts counts_;
   std::uint64_t id_ = 0;
   std::uint64_t in_flight_ = 0;
-  MonoTime in_flight_since_{};
   std::uint64_t in_flight_bytes_ = 0;
   std::uint64_t in_flight_standing_ = 0;
   std::uint64_t recorded_ = 0;

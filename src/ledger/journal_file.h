@@ -44,6 +44,8 @@ class JournalFile {
     std::string vfs;  // empty: the system's files
     // Pages of the write-ahead log before they are carried into the database: 4 MiB.
     int log_pages = 1'000;
+    // It is opened only where there is room for all of its log: of a disk that was full.
+    bool whole_log = false;
     std::uint64_t name = 0;  // of a journal that is made; 0: drawn
     std::uint64_t most_notes = kMostNotes;
     std::uint64_t most_note_bytes = kMostNoteBytes;  // of those that end by themselves
@@ -72,6 +74,9 @@ class JournalFile {
                       std::span<const Note> notes = {});
   // What need not keep anybody waiting: carries a long log into the database.
   Result<void> tidy();
+  // Whether the disk takes what a journal writes: a commit, of nothing, and the log carried into
+  // the database, for which that may have to grow.
+  Result<void> prove();
   // Moves what is in quarantine back among the events, under new numbers.
   Result<std::uint64_t> release_quarantine();
   // The next event's number will be greater than `number`: of a journal that came back from a
@@ -104,19 +109,20 @@ class JournalFile {
   Result<void> remove_after(const Durable& durable);
   Result<void> count();
   Result<void> read_oldest();
+  Result<void> carry_log();
   Result<bool> put_aside(const Settled::Rejected& rejected, Instant at, Counts& counts);
   Result<void> take_over(const Settled& settled, Counts& counts);
   Result<void> still_in_place() const;
+  // What is durable of it.
+  JournalMark::Held now() const noexcept {
+    return {.journal = id_, .last = counts_.last, .notes = notes_.done()};
+  }
 
   struct Seen {
     dev_t device = 0;
     ino_t inode = 0;
     friend bool operator==(const Seen&, const Seen&) = default;
   };
-  // What is durable of it.
-  JournalMark::Held now() const noexcept {
-    return {.journal = id_, .last = counts_.last, .notes = notes_.done()};
-  }
   static std::optional<Seen> look(const std::string& path);
 
   Options options_;

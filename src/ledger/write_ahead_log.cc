@@ -16,7 +16,7 @@ constexpr sqlite3_int64 kFrameBytes = 4'096 + 24;
 // After a failed sync the system may hold pages that it shows to every reader and will never write:
 // another sync succeeds, and proves nothing. Written again, they are dirty again, and synced or
 // refused like any others. What it shows no longer, the log's own checksums leave out.
-Result<void> rewrite_log(Database& db, int pages) {
+Result<void> rewrite_log(Database& db, int pages, bool whole_log) {
   auto transaction = Transaction::begin(db);  // keeps other writers away
   if (!transaction) return transaction.error();
   sqlite3_file* log = nullptr;
@@ -37,7 +37,7 @@ Result<void> rewrite_log(Database& db, int pages) {
       return db.error(code, "writing its log again");
   }
   // A log that has its length already is written in place: a sync that must also move the end of a
-  // file costs twice as much. Where there is no room for it the log grows as it needs.
+  // file costs twice as much.
   const sqlite3_int64 whole = kFrameBytes * (pages + pages / 4 + 16);
   std::fill(piece.begin(), piece.end(), '\0');
   while (size < whole && code == SQLITE_OK) {
@@ -46,6 +46,7 @@ Result<void> rewrite_log(Database& db, int pages) {
     code = log->pMethods->xWrite(log, piece.data(), bytes, size);
     size += bytes;
   }
+  if (code != SQLITE_OK && whole_log) return db.error(code, "making room for its log");
   if (code = log->pMethods->xSync(log, SQLITE_SYNC_NORMAL); code != SQLITE_OK)
     return db.error(code, "syncing its log");
   return {};

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -67,19 +68,24 @@ struct ForgetfulDisk::State {
   std::uint64_t countdown = 0;
   Lasts lasts = Lasts::once;
   bool failed = false;
+  bool hangs = false;
+  std::condition_variable healed;
 
   bool powered() const { return operations <= power_until; }
 
-  enum class Doing { open, write, truncate, sync, remove };
+  enum class Doing { open, write, grow, truncate, sync, remove };
   static bool concerns(Fault fault, Doing doing) {
     switch (fault) {
       case Fault::full:
-        return doing == Doing::write || doing == Doing::truncate;
+        return doing == Doing::write || doing == Doing::grow || doing == Doing::truncate;
+      case Fault::no_room:
+        return doing == Doing::grow;
       case Fault::sync:
       case Fault::lying_sync:
+      case Fault::hang:
         return doing == Doing::sync;
       case Fault::read_only:
-        return doing == Doing::write || doing == Doing::truncate || doing == Doing::remove;
+        return doing != Doing::open && doing != Doing::sync;
       case Fault::no_descriptor:
         return doing == Doing::open;
       case Fault::input_output:
@@ -140,8 +146,12 @@ struct ForgetfulDisk::Glue {
   static int change(sqlite3_file* file, State::Doing doing, Change change) {
     Handle& handle = of(file);
     std::lock_guard lock(handle.disk->mutex);
+    if (doing == State::Doing::write &&
+        change.at + change.bytes.size() > handle.file->seen.size()) {
+      doing = State::Doing::grow;
+    }
     if (const auto fault = handle.disk->begin(doing)) {
-      if (*fault == Fault::full) return SQLITE_FULL;
+      if (*fault == Fault::full || *fault == Fault::no_room) return SQLITE_FULL;
       return *fault == Fault::read_only ? SQLITE_READONLY : SQLITE_IOERR_WRITE;
     }
     if (!handle.disk->powered()) return SQLITE_IOERR_WRITE;
@@ -162,9 +172,14 @@ struct ForgetfulDisk::Glue {
   }
   static int sync(sqlite3_file* file, int) {
     Handle& handle = of(file);
-    std::lock_guard lock(handle.disk->mutex);
+    State& disk = *handle.disk;
+    std::unique_lock lock(disk.mutex);
     File& kept = *handle.file;
-    if (const auto fault = handle.disk->begin(State::Doing::sync)) {
+    const auto fault = disk.begin(State::Doing::sync);
+    if (fault == Fault::hang) {
+      disk.hangs = true;
+      disk.healed.wait(lock, [&disk] { return !disk.hangs; });
+    } else if (fault) {
       // As Linux does: the pages are clean now, and no later sync looks at them.
       kept.unsynced.clear();
       return *fault == Fault::lying_sync ? SQLITE_OK : SQLITE_IOERR_FSYNC;
@@ -385,6 +400,8 @@ void ForgetfulDisk::fail(Fault fault, std::uint64_t nth, Lasts lasts) {
 void ForgetfulDisk::heal() {
   std::lock_guard lock(state_->mutex);
   state_->fault.reset();
+  state_->hangs = false;
+  state_->healed.notify_all();
 }
 
 bool ForgetfulDisk::failed() const {

@@ -25,12 +25,14 @@ class ForgetfulDisk {
 
   enum class Fault {
     full,           // writes and truncations: no space
+    no_room,        // writes that move the end of a file: no space
     sync,           // syncs: an error; what was to be synced never reaches the disk unless it is
                     // written again, though every reader sees it
     lying_sync,     // syncs: success, and nothing is kept
     read_only,      // writes, truncations and deletions: read-only
     no_descriptor,  // opening: too many files
     input_output,   // whatever comes: an error of the disk
+    hang,           // syncs: no answer before heal(), and then a good one
   };
   enum class Lasts { once, until_healed };
 
