@@ -195,9 +195,11 @@ TEST_P(JournalWithoutItsEnd, IsNotTakenForOneThatNeverHadIt) {
   const std::string harmed = lost.harmed(log, before);
   write_log(harmed);
 
-  auto reader = JournalReader::open(file());
-  const auto whole = reader ? reader->whole() : Result<void>(reader.error());
-  ASSERT_FALSE(whole) << "a reader noticed nothing";
+  {
+    auto reader = JournalReader::open(file());
+    ASSERT_TRUE(reader) << reader.error().message;
+    ASSERT_FALSE(reader->whole()) << "a reader noticed nothing";
+  }
   const auto opened = JournalFile::open(file());
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, ErrorCode::invalid_argument);
