@@ -23,6 +23,9 @@ constexpr Nanos kRefreshSpread = std::chrono::milliseconds(100);
 // How long a redirection holds against a map that says otherwise: nodes hear of a moved slot by
 // gossip.
 constexpr Nanos kGossip = std::chrono::seconds(2);
+// A master that knows nobody who has a slot is asked again after so long, or an eighth of the
+// deadline: the next word that it hears from the new one, within a second or two, tells it.
+constexpr Nanos kAskAgain = std::chrono::milliseconds(50);
 // How long one is called that a redirection named and no map does.
 constexpr Nanos kNamed = std::chrono::seconds(10);
 
@@ -252,7 +255,7 @@ bool ClusterShards::park(Shard& shard, Shard::Parked parked) {
   const MonoTime now = clock_.mono();
   if (now >= parked.ask->answer_by || shard.parked.size() >= kMostParked) return false;
   parked.until = std::min(parked.ask->answer_by, now + options_.spec.deadline);
-  arm_parking_by(parked.until);
+  arm_parking_by(parked.again ? std::min(*parked.again, parked.until) : parked.until);
   shard.parked.push_back(std::move(parked));
   return true;
 }
@@ -379,6 +382,12 @@ void ClusterShards::refresh_soon() {
 
 // A node said that another one owns the slot. Whether the ask is that one's now.
 bool ClusterShards::follow(Shard& from, SharedAsk& ask, std::string_view error) {
+  if (redis::is_unserved(error)) {
+    if (stopping_) return false;
+    refresh_soon();
+    const MonoTime again = clock_.mono() + std::min(kAskAgain, options_.spec.deadline / 8);
+    return park(from, {.ask = &ask, .by = std::nullopt, .again = again});
+  }
   auto redirect = redis::read_redirect(error);
   Shard* const to = redirect ? named_by(from, *redirect) : nullptr;
   if (to == nullptr) return false;
@@ -454,8 +463,8 @@ void ClusterShards::unpark(Shard& shard, bool all_late) {
   const bool away = !up && shard.who.active && !awaited(shard);
   for (const Shard::Parked& parked : asks) {
     if (all_late || away || now >= parked.until) {
-      give_up(shard, *parked.ask);
-    } else if (up) {
+      give_up(shard, parked);
+    } else if (up && (!parked.again || now >= *parked.again)) {
       send_on(shard, parked);
     } else {
       shard.parked.push_back(parked);
@@ -465,17 +474,23 @@ void ClusterShards::unpark(Shard& shard, bool all_late) {
 }
 
 // As where the store was asked and gave no answer in time.
-void ClusterShards::give_up(Shard& shard, SharedAsk& ask) {
+void ClusterShards::give_up(Shard& shard, const Shard::Parked& parked) {
+  SharedAsk& ask = *parked.ask;
+  if (parked.again && !stopping_) return shard.driver().never_served(ask);
   if (stopping_ || !ports_.ask_another || !ports_.ask_another(ask))
     shard.driver().decide_without(ask);
 }
 
 // The next time at which somebody who waits is due.
 void ClusterShards::arm_parking() {
+  const MonoTime now = clock_.mono();
   std::optional<MonoTime> first;
   for (const auto& shard : shards_) {
     for (const Shard::Parked& parked : shard->parked) {
-      first = first ? std::min(*first, parked.until) : parked.until;
+      // Whose time has come already waits for a connection.
+      MonoTime due = parked.until;
+      if (parked.again && *parked.again > now) due = std::min(due, *parked.again);
+      first = first ? std::min(*first, due) : due;
     }
     if (shard->turn && !stopping_)
       first = first ? std::min(*first, shard->turn->by) : shard->turn->by;

@@ -69,8 +69,10 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
       std::optional<store::redis::Redirect> by;  // absent: it was this one's before
       bool asking = false;
       MonoTime until{};  // then it is as if the store had not answered
+      // Its master knew nobody who has the slot: it is asked again then.
+      std::optional<MonoTime> again = {};
     };
-    std::vector<Parked> parked;  // until it is connected
+    std::vector<Parked> parked;  // until it is connected, or asked again
     // Another server takes its place once what is at this one is answered, or that time is up.
     struct Turn {
       store::redis::HostPort to;
@@ -184,7 +186,7 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
   Shard* shard_at(const store::redis::HostPort& where);
   void send_on(Shard& to, const Shard::Parked& ask);
   void unpark(Shard& shard, bool all_late);
-  void give_up(Shard& shard, SharedAsk& ask);
+  void give_up(Shard& shard, const Shard::Parked& parked);
   void arm_parking();
   void arm_parking_by(MonoTime by);
 

@@ -68,7 +68,8 @@ class ShardDriver final : private store::redis::ClientEvents,
       (void)asking;
       return nullptr;
     }
-    // The server said that another one is to be asked. Whether the ask is that one's to decide now.
+    // The server said that another one is to be asked, or that it knows of none. Whether the ask is
+    // that one's to decide now, or is sent again in a moment; else it is decided without the store.
     virtual bool follow(SharedAsk& ask, std::string_view error) noexcept {
       (void)ask;
       (void)error;
@@ -122,6 +123,9 @@ class ShardDriver final : private store::redis::ClientEvents,
   bool busy() const noexcept {
     return in_flight_.load(std::memory_order_relaxed) > 0 || give_backs_.under_way() > 0;
   }
+  // An ask that was to be sent again never was served: it is decided without the store, and is one
+  // failure more.
+  void never_served(SharedAsk& ask) noexcept;
   // The server that was awaited is there, or is awaited no longer: it is told what waited for it.
   void go_on_giving_back() { give_backs_.go_on(); }
 
@@ -252,6 +256,7 @@ class ShardDriver final : private store::redis::ClientEvents,
   void answered_together(Flight& flight, std::span<SharedAsk* const> asks,
                          const store::redis::Answer& answer);
   void unanswered(Flight& flight, SharedAsk& ask, const store::redis::Answer& answer);
+  void vote_unserved() noexcept;
   void count_found(const store::redis::Answer& answer) noexcept;
   void on_vote(const store::redis::Vote& vote) override;
   void on_late(const store::redis::LateReply& late) override;

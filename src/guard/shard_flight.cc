@@ -230,11 +230,13 @@ void ShardDriver::answered_together(Flight& flight, std::span<SharedAsk* const> 
 }
 
 void ShardDriver::unanswered(Flight& flight, SharedAsk& ask, const redis::Answer& answer) {
-  // Nothing was carried out: the one that was named decides.
-  if (answer.error->error_class == redis::ErrorClass::redirected &&
+  // Nothing was carried out: the one that was named decides, or whoever turns out to have the slot.
+  const bool unserved = options_.client.session.cluster && redis::is_unserved(answer.error_text);
+  if ((unserved || answer.error->error_class == redis::ErrorClass::redirected) &&
       host_.follow(ask, answer.error_text)) {
     return;
   }
+  if (unserved) vote_unserved();
   // Whatever another store says is not owed here: a charge that comes late is given back.
   if (host_.ask_another(ask)) {
     note_unwanted(flight);
@@ -250,6 +252,18 @@ void ShardDriver::unanswered(Flight& flight, SharedAsk& ask, const redis::Answer
     note_decided(flight, ask, own ? *own : SharedAsk::OwnDecision{verdict, ask.findings()});
   }
   ask.decided(verdict, now.store);
+}
+
+void ShardDriver::vote_unserved() noexcept {
+  on_vote({.generation = ladder_.breaker().generation(),
+           .failed = true,
+           .latency = options_.deadline,
+           .error = &redis::classify_reply("CLUSTERDOWN")});
+}
+
+void ShardDriver::never_served(SharedAsk& ask) noexcept {
+  vote_unserved();
+  if (!host_.ask_another(ask)) decide_without(ask);
 }
 
 void ShardDriver::settle_told(const Flight& flight, std::span<const store::Counter> counters) {

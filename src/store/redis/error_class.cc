@@ -253,6 +253,10 @@ const ErrorRow& row_of(LocalFault fault) {
   return kReplies[kReplyCount - 1];
 }
 
+bool is_unserved(std::string_view text) {
+  return text.starts_with("CLUSTERDOWN Hash slot not served");
+}
+
 std::string told(const ErrorRow& row, std::string_view text) {
   std::string out(row.meaning);
   text = without_arguments(text);

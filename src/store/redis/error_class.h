@@ -78,6 +78,10 @@ std::span<const ErrorRow> error_table();
 //
 // Guarantees:  the row lives as long as the process.
 const ErrorRow& classify_reply(std::string_view text);
+// Whether a node of a cluster says that nobody has the slot. So does, until the next word of the
+// new master, one that just handed over to it and then heard an older word of it: it forgets whose
+// the slots are.
+bool is_unserved(std::string_view text);
 const ErrorRow& row_of(LocalFault fault);
 
 // What went wrong as one line for people: what it means, what the store said, what to do. The text

@@ -168,7 +168,9 @@ const ErrorRow* RedisSession::judge_self_test(const Pending& pending, const Repl
       send_self_test(pending.kind, true, now);
       return &row;
     }
-    fail(row, with_rights(reply.error()));
+    // That is no matter of the connection's, where one stands.
+    const bool unserved = options_.cluster && is_unserved(reply.error());
+    if (!unserved || state_ != State::ready) fail(row, with_rights(reply.error()));
     return &row;
   }
   Instant store_now{};

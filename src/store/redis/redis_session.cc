@@ -207,6 +207,9 @@ void RedisSession::on_ask_error(const Pending& pending, AskRecord& record, std::
   } else if (row->error_class == ErrorClass::redirected && !options_.cluster) {
     row = &row_of(LocalFault::redirect);
   }
+  // Whose slot it is may be known in a moment: whoever asked waits for that, or says that it
+  // failed.
+  if (options_.cluster && is_unserved(text) && !record.answered) record.voted = true;
   vote(record, row->votes ? row : nullptr, now);
   const bool replace = row->action == ErrorAction::reconnect ||
                        row->action == ErrorAction::resolve_again ||

@@ -83,6 +83,8 @@ class SessionEvents {
 // Bytes to send are appended to output(); bytes that came are given to received(); time passes by
 // sweep(). Replies are matched in order, and a late one never shifts onto another ask.
 //
+// What a node of a cluster answers with is_unserved() does not vote: whoever asked does.
+//
 // Guarantees:  an ask is answered exactly once, at the latest by the first sweep() at or after its
 //              answer_by; it is sent again only where the store said that it executed nothing.
 //              Memory is bounded by max_in_flight.

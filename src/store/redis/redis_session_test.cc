@@ -583,6 +583,34 @@ TEST(RedisSession, HandsARedirectionOnAndDoesNotHoldItAgainstTheNode) {
   EXPECT_TRUE(single.votes[0].failed);
 }
 
+// Between two masters, for a moment: whoever asked knows what becomes of it.
+TEST(RedisSession, LeavesItToWhoAskedWhatASlotThatNobodyHasSays) {
+  Rope rope({.shard = "a", .cluster = true});
+  rope.open();
+  const Rule rule(1, 5);
+  const Counter counter = rule.take();
+  rope.replies["EVALSHA"] = "-CLUSTERDOWN Hash slot not served\r\n";
+  const auto token = rope.ask({&counter, 1});
+  rope.exchange();
+  EXPECT_EQ(rope.answers[token].error, "CLUSTERDOWN");
+  EXPECT_TRUE(rope.votes.empty());
+  // Of a probe it is a failure, and not the connection's.
+  const ErrorRow* probed = nullptr;
+  rope.session.probe(
+      rope.now() + 20ms, [&](const ErrorRow* error, const StoreReport*) { probed = error; },
+      rope.now());
+  rope.exchange();
+  ASSERT_NE(probed, nullptr);
+  EXPECT_EQ(probed->pattern, "CLUSTERDOWN");
+  EXPECT_EQ(rope.session.state(), State::ready);
+  // A cluster that is down as a whole is another matter.
+  rope.replies["EVALSHA"] = "-CLUSTERDOWN The cluster is down\r\n";
+  (void)rope.ask({&counter, 1});
+  rope.exchange();
+  ASSERT_EQ(rope.votes.size(), 1U);
+  EXPECT_TRUE(rope.votes[0].failed);
+}
+
 TEST(RedisSession, SaysAskingBeforeEachAskThatWasSentHereByOne) {
   Rope rope({.cluster = true});
   rope.open();

@@ -12,6 +12,12 @@ constexpr std::size_t kInfoReply = 1;
 // A map of single slots, each with a few nodes of some hundred bytes.
 constexpr ReplyReader::Bounds kBounds{.bytes = std::size_t{16} << 20, .elements = kSlots};
 
+std::uint32_t owned(const SlotMap& map) {
+  std::uint32_t slots = 0;
+  for (const ClusterMaster& master : map.masters) slots += master.slots;
+  return slots;
+}
+
 NodeLink::Options link_options(const ClusterWatch::Options& options, std::uint64_t seed) {
   return {.commands = {{"CLUSTER", "SLOTS"}, {"CLUSTER", "INFO"}},
           .bounds = kBounds,
@@ -126,7 +132,7 @@ void ClusterWatch::believe() {
     if (!scout.map) continue;
     const auto rank = [&](const Scout& of) {
       // One that is cut off may count epochs by itself, and says that its cluster has failed.
-      return std::tuple(of.health.ok, of.health.epoch, &of == guide_);
+      return std::tuple(of.health.ok, of.health.epoch, owned(*of.map), &of == guide_);
     };
     if (best == nullptr || rank(scout) > rank(*best)) best = &scout;
   }

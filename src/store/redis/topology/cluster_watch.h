@@ -18,7 +18,8 @@ namespace weir::store::redis {
 //
 // Of several that answer those that say that their cluster works are believed before those that do
 // not, which may be alone on their side of a cut and count epochs by themselves; of those the one
-// with the newest configuration, and of those the one that was believed last.
+// with the newest configuration, of those the one that knows the owners of the most slots (one
+// that is between two masters has none for theirs), and of those the one that was believed last.
 //
 // Threads:     the wires' loop alone.
 class ClusterWatch final : private NodeLink::Listener {

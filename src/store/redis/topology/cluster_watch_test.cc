@@ -21,6 +21,7 @@ struct Node {
   bool ok = true;
   std::uint64_t epoch = 1;
   std::uint16_t owner = 1;
+  int last_slot = 16'383;
   std::vector<std::uint16_t> replicas;
   std::string slots_error;
   int asked = 0;
@@ -32,7 +33,8 @@ struct Node {
     }
     ++asked;
     if (!slots_error.empty()) return slots_error;
-    std::string out = "*1\r\n*" + std::to_string(3 + replicas.size()) + "\r\n:0\r\n:16383\r\n";
+    std::string out = "*1\r\n*" + std::to_string(3 + replicas.size()) +
+                      "\r\n:0\r\n:" + std::to_string(last_slot) + "\r\n";
     out += node(owner);
     for (const std::uint16_t replica : replicas) out += node(replica);
     return out;
@@ -194,6 +196,21 @@ TEST_F(ClusterWatchTest, BelievesTheNewestConfiguration) {
   const std::size_t maps = owners.size();
   advance(5s);
   EXPECT_EQ(owners.size(), maps) << "and does not go back and forth";
+}
+
+// One that has heard that a master is none any more, and not yet who has its slots.
+TEST_F(ClusterWatchTest, BelievesANodeThatKnowsTheOwnersOfMoreSlots) {
+  begin({1, 2, 3});
+  const std::size_t maps = owners.size();
+  for (auto& [port, behind] : nodes) {
+    behind.last_slot = 10'000;
+    advance(5s);
+    behind.last_slot = 16'383;
+  }
+  EXPECT_EQ(owners.size(), maps);
+  for (auto& [port, node] : nodes) node.last_slot = 10'000;
+  advance(5s);
+  EXPECT_EQ(owners.size(), maps + 1) << "where all say so it is so";
 }
 
 TEST_F(ClusterWatchTest, BelievesANodeThatServesBeforeOneThatDoesNot) {
