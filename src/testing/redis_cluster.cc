@@ -41,6 +41,7 @@ RedisCluster::RedisCluster(Options options) : options_(options) {
   const std::size_t masters = options_.masters + options_.spare;
   const std::size_t count = masters + options_.masters * options_.replicas;
   std::vector<std::uint16_t> bus;
+  std::vector<std::uint16_t> met;  // where others find it first
   for (std::size_t i = 0; i < count; ++i) {
     bus.push_back(free_port());
     const std::uint16_t port = free_port();
@@ -66,6 +67,16 @@ RedisCluster::RedisCluster(Options options) : options_(options) {
                         std::to_string(announced_.back())});
       arguments.insert(arguments.end(), options_.tls.begin(), options_.tls.end());
     }
+    met.push_back(bus.back());
+    if (options_.announced_bus) {
+      met.back() = options_.announced_bus(bus.back());
+      arguments.insert(arguments.end(),
+                       {"--cluster-announce-ip", options_.host, "--cluster-announce-bus-port",
+                        std::to_string(met.back())});
+    }
+    if (options_.source) {
+      arguments.insert(arguments.end(), {"--bind-source-addr", options_.source(i)});
+    }
     if (options_.host != "127.0.0.1") {
       arguments.insert(arguments.end(), {"--bind", "127.0.0.1", options_.host,
                                          "--cluster-announce-ip", options_.host});
@@ -83,8 +94,9 @@ RedisCluster::RedisCluster(Options options) : options_(options) {
     must(*nodes_[i], {"CLUSTER", "SET-CONFIG-EPOCH", std::to_string(i + 1)});
   }
   for (std::size_t i = 1; i < count; ++i) {
-    must(*nodes_[0],
-         {"CLUSTER", "MEET", options_.host, std::to_string(base_[i]), std::to_string(bus[i])});
+    must(*nodes_[0], {"CLUSTER", "MEET", options_.host,
+                      std::to_string(options_.announced_bus ? announced_[i] : base_[i]),
+                      std::to_string(met[i])});
   }
   for (const auto& node : nodes_) {
     wait_for("all nodes know each other", [&] {

@@ -23,6 +23,11 @@ class RedisCluster {
     int node_timeout_ms = 5'000;
     // Where clients are told that the node of a port listens; absent: there.
     std::function<std::uint16_t(std::uint16_t port)> announced = {};
+    // The same of the ports by which nodes speak to each other. They meet by what is announced
+    // then.
+    std::function<std::uint16_t(std::uint16_t port)> announced_bus = {};
+    // Where a node connects from, by its place; absent: as it comes.
+    std::function<std::string(std::size_t node)> source = {};
     // Not empty: nodes speak TLS among each other and to clients, with these --tls-… arguments. The
     // plain port stays, for the test.
     std::vector<std::string> tls = {};

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fault_rig.h"
+#include "guard/impl.h"
 #include "store/redis/topology/key_slot.h"
 #include "testing/redis_cluster.h"
 
@@ -99,6 +100,38 @@ class GuardOnACluster : public ::testing::Test {
       if (slot && cluster.first_owner(*slot) == master) found.push_back(user);
     }
     return found;
+  }
+
+  static bool is_master(testing::RedisServer& node) {
+    return node.text({"INFO", "replication"}).find("role:master") != std::string::npos;
+  }
+  static bool in_step(testing::RedisServer& replica) {
+    return replica.text({"INFO", "replication"}).find("master_link_status:up") != std::string::npos;
+  }
+  // The line that a node has of another one: its flags, its master, whether they are connected.
+  static std::string line_of(const std::string& id, testing::RedisServer& node) {
+    const std::string nodes = node.text({"CLUSTER", "NODES"});
+    const std::size_t at = nodes.find(id);
+    return at == std::string::npos ? "" : nodes.substr(at, nodes.find('\n', at) - at);
+  }
+  // Whether all nodes know whose replica it is: its master would not hear it before, and nobody
+  // would vote for it.
+  static bool known_as_replica(testing::RedisCluster& cluster, testing::RedisServer& replica) {
+    const std::string id = testing::RedisCluster::id_of(replica);
+    const std::string own = line_of(id, replica);
+    const std::size_t at = own.find("slave ");
+    if (at == std::string::npos) return false;
+    const std::string whose = own.substr(at, 6 + id.size());
+    for (std::size_t i = 0; i < cluster.size(); ++i) {
+      const std::string line = line_of(id, cluster.node(i));
+      if (line.find(whose) == std::string::npos) return false;
+      if (line.find(" disconnected") != std::string::npos) return false;
+    }
+    return in_step(replica);
+  }
+  static std::string shown(Guard& guard) { return guard.impl().shared()->state_json(); }
+  static bool shows(Guard& guard, testing::RedisServer& node) {
+    return shown(guard).find("127.0.0.1:" + std::to_string(node.port())) != std::string::npos;
   }
 
   Heard heard_;

@@ -25,7 +25,7 @@ Guard open(const RedisServer& server, const Place& place) {
              Policy::parse("store:\n  url: redis://127.0.0.1:" + std::to_string(server.port()) +
                            "/" + place.database + "\n  prefix: " + place.prefix +
                            R"(
-  deadline: 2s
+  deadline: 700ms
   connect_timeout: 2s
   breaker: {cooldown: 50ms, max_cooldown: 200ms}
   recovery: {steps: 2, step: 20ms}
