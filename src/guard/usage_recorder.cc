@@ -59,6 +59,10 @@ std::string_view bytes_of(const ValueDigester::Digest& digest) {
   return {digest.data(), digest.size()};
 }
 
+// How far the clock of a process that starts without the store may be behind the store's, by which
+// the one before it went: so much longer is known what was overspent in a window that is over.
+constexpr Nanos kClockBehind = std::chrono::minutes(1);
+
 // How long the end of a process waits for what it was telling the ledger.
 constexpr Nanos kLedgerPatience = std::chrono::seconds(2);
 
@@ -77,7 +81,7 @@ ledger::Note note_of_overspend(const store::Counter& counter, const ledger::Usag
   put(id, static_cast<std::uint64_t>(event.window_start.time_since_epoch().count()));
   return {.id = std::move(id),
           .at = event.at,
-          .until = event.window_start + event.window,
+          .until = event.window_start + event.window + kClockBehind,
           .units = static_cast<std::int64_t>(event.overspent),
           .body = {},
           .what = ledger::Note::Do::add};

@@ -79,10 +79,12 @@ OverspendTable::Entry* OverspendTable::find_or_make(const KeyDigest& digest, con
     if (entries_.size() >= capacity_) return nullptr;
     found = entries_.emplace(digest, Entry{.numbers = numbers, .state = {}}).first;
     if (const auto before = before_.find(digest); before != before_.end()) {
-      const Instant window{Nanos(limit::window_at(numbers, now).start_ns)};
+      // A later window than now's is of a process whose clock was ahead of this one's: it goes on.
+      const Instant then = std::max(now, before->second.window);
+      const Instant window{Nanos(limit::window_at(numbers, then).start_ns)};
       const auto used = std::min<std::uint64_t>(before->second.units, numbers.limit);
       if (before->second.window == window)
-        found->second.state = limit::take(numbers, {}, now, used).next;
+        found->second.state = limit::take(numbers, {}, then, used).next;
       before_.erase(before);
     }
   }

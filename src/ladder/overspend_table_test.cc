@@ -82,6 +82,20 @@ TEST(OverspendTable, RenewsNothingOfWhatItHearsOfLate) {
   EXPECT_EQ(taken(table, counter(rule), 5, kAlone, kNow + kDay), 5u) << "yesterday's is over";
 }
 
+// A process that starts without the store goes by its machine's clock, which may be behind the
+// store's, by which the one before went.
+TEST(OverspendTable, GoesOnWithALaterWindowThanItsClockSays) {
+  const Numbers rule = per_day(10, Algorithm::fixed_window);
+  const Instant today{Nanos(limit::window_at(rule, kNow).start_ns)};
+  OverspendTable table(100, 1);
+  table.restore({1, 1}, today - kDay, 5);
+  table.restore({1, 1}, today, 4);
+  const Instant just_before = today - std::chrono::milliseconds(300);
+  EXPECT_EQ(taken(table, counter(rule), 5, kAlone, just_before), 1u);
+  EXPECT_EQ(taken(table, counter(rule), 5, kAlone, today), 0u);
+  EXPECT_EQ(taken(table, counter(rule), 5, kAlone, today + kDay), 5u);
+}
+
 TEST(OverspendTable, GivesNothingToAKeyThatItHasNoRoomFor) {
   const Numbers rule = per_day(10);
   OverspendTable table(2, 1);
