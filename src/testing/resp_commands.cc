@@ -1,5 +1,6 @@
 #include "testing/resp_commands.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace weir::testing {
@@ -24,6 +25,7 @@ std::optional<std::vector<std::string>> RespCommands::next() {
   const auto count = number('*', at);
   if (!count) return std::nullopt;
   std::vector<std::string> command;
+  command.reserve(std::min<std::size_t>(*count, 64));
   for (std::size_t i = 0; i < *count; ++i) {
     if (at >= buffer_.size()) return std::nullopt;
     const auto size = number('$', at);

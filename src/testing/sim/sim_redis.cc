@@ -10,8 +10,8 @@ using store::redis::LocalFault;
 // ---- The network
 // -----------------------------------------------------------------------------------
 
-void SimRedis::tell(const ConnectionPtr& connection,
-                    std::function<void(store::redis::Wire::Events&)> what) {
+template <class What>
+void SimRedis::tell(const ConnectionPtr& connection, What what) {
   if (connection->events == nullptr) return;
   if (connection->process == nullptr || !connection->process->stopped()) {
     what(*connection->events);

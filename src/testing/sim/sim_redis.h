@@ -94,8 +94,8 @@ class SimRedis {
   using ConnectionPtr = std::shared_ptr<Connection>;
 
   // The client hears of it, once it can.
-  static void tell(const ConnectionPtr& connection,
-                   std::function<void(store::redis::Wire::Events&)> what);
+  template <class What>
+  static void tell(const ConnectionPtr& connection, What what);
   static void tell_closed(const ConnectionPtr& connection, store::redis::LocalFault why);
   Nanos travel(const SimLink& link);
   void connect(const ConnectionPtr& connection);
