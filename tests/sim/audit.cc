@@ -64,11 +64,28 @@ class Audit {
  private:
   // A worker that is replaced within a window tells a part of its own; one whose limit is lowered,
   // or whose window begins anew, what it was allowed before; one of whom others knew nothing, what
-  // they have as well.
+  // they have as well; and one that joined, its part of what others had used up by then.
   void told_no_more_than_parts() {
     const bool anew = history_.reload || !history_.steps.empty() ||
-                      history_.scenario.replaces_somebody() || history_.left_out_above;
+                      history_.scenario.replaces_somebody() || history_.left_out_above ||
+                      divided_anew();
     if (history_.over_bound != 0 && !anew) fault("more was told than all parts come to");
+  }
+
+  // Whether parts of one counter were used within one window before and after somebody joined.
+  bool divided_anew() const {
+    std::map<std::pair<std::size_t, std::uint32_t>, const Record*> latest;
+    for (const Record& record : history_.records) {
+      if (!record.decision || !record.decision->allowed() || record.divided_by == 0) continue;
+      const Record*& before = latest[{record.question.route, record.question.user}];
+      if (before != nullptr && before->divided_by != record.divided_by) {
+        for (const policy::Rule& rule : route(0, record.question.route).rules) {
+          if (record.asked_at - before->decided_at <= Nanos(rule.numbers.period_ns)) return true;
+        }
+      }
+      before = &record;
+    }
+    return false;
   }
 
   void fault(std::string text) {

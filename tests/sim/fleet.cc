@@ -256,6 +256,7 @@ void Fleet::note_part(Record& record, Seat& seat) {
   for (std::size_t rule = 0; rule < targets.size(); ++rule) {
     const Target& target = targets[rule];
     const auto division = seat.worker->store().shard(target.shard).driver().ladder().division();
+    record.divided_by = division->workers();
     const limit::Place place{division->place(target.digest), division->workers()};
     const auto part_under = [&](std::size_t numbers) {
       return limit::part_numbers(route(numbers, record.question.route).rules[rule].numbers, place);

@@ -58,7 +58,9 @@ struct Record {
   MonoTime decided_at{};
   int answers = 0;
   bool void_ = false;  // its worker crashed before it answered
-  // When it was decided: by rule, the most that its worker's part holds in one window.
+  // When it was decided without the store: among how many the limits were divided.
+  std::uint32_t divided_by = 0;
+  // And by rule, the most that its worker's part holds in one window.
   std::array<std::uint64_t, 2> part{};
   bool no_part = false;           // of some rule its worker's part could never hold it
   std::uint64_t part_of_cap = 0;  // metered: of what is served beyond the parts

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <ostream>
 #include <string>
 
 #include "sim/audit.h"
@@ -24,10 +25,10 @@ using WallClock = std::chrono::steady_clock;
 
 // Seeds that once found a fault: of Weir's, of the audit's, or planted to see whether it would be
 // found.
-constexpr std::array<std::uint64_t, 26> kKept{
-    1,      42,     1316,   6228,   20065,  70003,  70004,  70005,  70006,
-    70012,  70068,  70105,  70186,  70190,  70246,  70370,  100399, 100494,
-    100888, 101065, 101336, 102468, 200556, 200590, 300218, 700317};
+constexpr std::array<std::uint64_t, 28> kKept{
+    1,      42,     1316,   6228,   20065,  70003,  70004,   70005,  70006,  70012,
+    70068,  70105,  70186,  70190,  70246,  70370,  100399,  100494, 100888, 101065,
+    101336, 102468, 200556, 200590, 300218, 700317, 2000111, 2000321};
 
 std::uint64_t number_of(const char* name, std::uint64_t otherwise) {
   const char* text = std::getenv(name);
@@ -117,27 +118,59 @@ bool can_show(Canary canary, std::uint64_t seed) {
   }
 }
 
+// A fault planted, and a seed that shows it in a fleet of four and in one of sixteen.
+struct Planted {
+  Canary canary;
+  const char* name;
+  std::uint64_t shown_by_four = 1;
+  std::uint64_t shown_by_sixteen = 1;
+
+  friend void PrintTo(const Planted& planted, std::ostream* out) { *out << planted.name; }
+};
+
 // A harness that finds nothing of these would find nothing.
-class Canaries : public ::testing::TestWithParam<Canary> {};
+class Canaries : public ::testing::TestWithParam<Planted> {};
 
 TEST_P(Canaries, AreFound) {
-  constexpr std::uint64_t kRuns = 2'000;  // most are found in the first ten
+  constexpr std::uint64_t kRuns = 2'000;  // where what is drawn has changed since
+  const auto found = [](std::uint64_t seed) {
+    const Canary canary = GetParam().canary;
+    if (!can_show(canary, seed) || faults_of(seed, canary).empty()) return false;
+    std::printf("shown by seed %llu\n", static_cast<unsigned long long>(seed));
+    return true;
+  };
+  if (found(kWorkers > 4 ? GetParam().shown_by_sixteen : GetParam().shown_by_four)) return;
   for (std::uint64_t seed = 1; seed <= kRuns; ++seed) {
-    if (can_show(GetParam(), seed) && !faults_of(seed, GetParam()).empty()) return;
+    if (found(seed)) return;
   }
   ADD_FAILURE() << "not found in " << kRuns << " runs";
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Planted, Canaries,
-    ::testing::Values(Canary::owed_twice, Canary::runs_twice, Canary::whole_limits,
-                      Canary::no_expiry, Canary::runs_late, Canary::forgets_the_silent,
-                      Canary::seen_unread, Canary::echoes, Canary::fallback_forgets,
-                      Canary::stays_behind, Canary::one_for_all, Canary::deaf_while_stopped,
-                      Canary::never_demoted, Canary::disk_lies, Canary::ledger_swallows,
-                      Canary::ledger_forgets, Canary::bills_refused, Canary::cap_renewed,
-                      Canary::names_dropped, Canary::names_forgotten, Canary::settled_unsaid,
-                      Canary::ends_forgotten));
+    ::testing::Values(Planted{Canary::owed_twice, "owed_twice", 74, 4},
+                      Planted{Canary::runs_twice, "runs_twice", 1, 1},
+                      Planted{Canary::whole_limits, "whole_limits", 1, 3},
+                      Planted{Canary::no_expiry, "no_expiry", 1, 1},
+                      Planted{Canary::runs_late, "runs_late", 1, 2},
+                      Planted{Canary::forgets_the_silent, "forgets_the_silent", 17, 58},
+                      Planted{Canary::seen_unread, "seen_unread", 1297, 23},
+                      Planted{Canary::echoes, "echoes", 1, 1},
+                      Planted{Canary::fallback_forgets, "fallback_forgets", 8, 7},
+                      Planted{Canary::stays_behind, "stays_behind", 4, 50},
+                      Planted{Canary::one_for_all, "one_for_all", 11, 16},
+                      Planted{Canary::deaf_while_stopped, "deaf_while_stopped", 62, 75},
+                      Planted{Canary::never_demoted, "never_demoted", 2, 62},
+                      Planted{Canary::disk_lies, "disk_lies", 32, 1},
+                      Planted{Canary::ledger_swallows, "ledger_swallows", 1, 1},
+                      Planted{Canary::ledger_forgets, "ledger_forgets", 5, 4},
+                      Planted{Canary::bills_refused, "bills_refused", 1, 1},
+                      Planted{Canary::cap_renewed, "cap_renewed", 18, 1},
+                      Planted{Canary::names_dropped, "names_dropped", 1, 1},
+                      Planted{Canary::names_forgotten, "names_forgotten", 18, 1},
+                      Planted{Canary::settled_unsaid, "settled_unsaid", 1, 1},
+                      Planted{Canary::ends_forgotten, "ends_forgotten", 12, 1}),
+    [](const auto& planted) { return std::string(planted.param.name); });
 
 }  // namespace
 }  // namespace weir::sim
