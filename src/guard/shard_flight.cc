@@ -23,6 +23,11 @@ LadderVerdict by_store(bool allowed) {
 }
 
 limit::State state_after(const store::Counter& counter, const redis::CounterReply& reply) {
+  if (counter.numbers->algorithm == Algorithm::sliding_log) {
+    const auto used =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(reply.log_used, UINT32_MAX));
+    return {.current = used};
+  }
   if (counter.op == store::Op::reset) return {};
   if (counter.op == store::Op::refund || reply.finding.charged) return reply.finding.step.next;
   return reply.before;
@@ -144,7 +149,7 @@ void ShardDriver::tell_owed(Flight& flight, std::span<const store::Counter> coun
                                  .units = owed->units,
                                  .confirmed = owed->confirmed,
                                  .standing = owed->standing,
-                                 .bound = limit::most_of_parts(*counters[i].numbers)};
+                                 .bound = owed->bound};
   }
 }
 
@@ -389,13 +394,11 @@ void ShardDriver::learn(std::span<const store::Counter> counters, const redis::A
     const redis::CounterReply& reply = answer.counters[i];
     store::Counter known = counters[i];
     known.numbers = &reply.numbers;
-    const auto used =
-        static_cast<std::uint32_t>(std::min<std::uint64_t>(reply.log_used, reply.numbers.limit));
     const limit::Step& step = reply.finding.step;
     const bool denied = counters[i].op == store::Op::take && counters[i].cost > 0 &&
                         step.outcome != limit::Outcome::allowed && reply.finding.retry_known;
-    ladder_.known().learn(known, state_after(counters[i], reply), reply.numbers.limit - used,
-                          answer.store_now, now, denied ? &step : nullptr);
+    ladder_.known().learn(known, state_after(counters[i], reply), answer.store_now, now,
+                          denied ? &step : nullptr);
   }
 }
 

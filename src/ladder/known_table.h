@@ -31,6 +31,8 @@ struct OwedUnits {
   std::uint64_t confirmed = 0;  // of which the store has said that it applied them
   std::uint64_t standing = 0;   // gcra and log: how many of them have not run off since
   Instant window{};             // windows: the start of the one they were admitted in
+  // The most that the parts of all workers came to, under any of the numbers they were admitted by.
+  std::uint64_t bound = 0;
 };
 
 // What this worker knows of the counters it asked about, and what it has spent of them by itself
@@ -70,10 +72,11 @@ class KnownTable {
   KnownTable& operator=(const KnownTable&) = delete;
 
   // The store answered: `state` is what it holds now, at its time `store_now`. For sliding_log,
-  // whose state stays in the store, `remaining` is what it said is left, and `denied`, where it did
-  // not let the counter's cost through, what it said of that.
-  void learn(const store::Counter& counter, const limit::State& state, std::uint32_t remaining,
-             Instant store_now, MonoTime seen, const limit::Step* denied = nullptr);
+  // whose state stays in the store, `state.current` is how many units stand there, which may be
+  // more than a lowered limit, and `denied`, where it did not let the counter's cost through, what
+  // it said of that.
+  void learn(const store::Counter& counter, const limit::State& state, Instant store_now,
+             MonoTime seen, const limit::Step* denied = nullptr);
 
   // Which data the store holds from now on: its process and its epoch, in one number. What was
   // learnt before is of other data, which may have been lost.

@@ -61,8 +61,17 @@ class Worker {
   }
   void learn_used(std::uint32_t used, Nanos when, std::uint64_t key = 1) {
     limit::State state;
-    if (used > 0) state = limit::take(whole_, state, at(when), used).next;
-    table_.learn(counter(key), state, whole_.limit - used, at(when), mono(when));
+    if (whole_.algorithm == Algorithm::sliding_log) {
+      state.current = used;
+    } else if (used > 0) {
+      state = limit::take(whole_, state, at(when), used).next;
+    }
+    table_.learn(counter(key), state, at(when), mono(when));
+  }
+  // Under other numbers of the rule from now on.
+  void reload(const Numbers& whole) {
+    whole_ = whole;
+    part_ = limit::part_numbers(whole, place_);
   }
   KnownTable& table() { return table_; }
   limit::Place place() const { return place_; }
@@ -300,7 +309,7 @@ TEST(KnownTable, ALogIsDeniedUntilTheTimeThatTheStoreNamed) {
   limit::Step denied{.outcome = limit::Outcome::limited, .remaining = 2};
   denied.retry_after_ns = Nanos(seconds(30)).count();
   denied.reset_after_ns = Nanos(seconds(50)).count();
-  table.learn(counter(3), {}, 2, at(seconds(1)), mono(seconds(1)), &denied);
+  table.learn(counter(3), {.current = 8}, at(seconds(1)), mono(seconds(1)), &denied);
   const auto asked = [&](std::uint64_t cost, Nanos when) {
     return table.denial(counter(cost), at(when), mono(when), std::nullopt);
   };
@@ -318,7 +327,7 @@ TEST(KnownTable, ALogIsDeniedUntilTheTimeThatTheStoreNamed) {
   under_raised.numbers = &raised;
   EXPECT_FALSE(table.denial(under_raised, at(seconds(11)), mono(seconds(11)), std::nullopt));
   // Whatever it says next, a refund or another's answer, is what is known.
-  table.learn(counter(0), {}, 2, at(seconds(12)), mono(seconds(12)));
+  table.learn(counter(0), {.current = 8}, at(seconds(12)), mono(seconds(12)));
   EXPECT_FALSE(asked(3, seconds(13)));
 }
 
@@ -365,6 +374,60 @@ TEST(KnownTable, WhoWaitsAsADenialUnderNewNumbersSaidIsNotToldToWaitAgain) {
   // The store's next word is not converted from an older one.
   worker.learn_used(60, seconds(12));
   EXPECT_TRUE(denied(lowered, seconds(12), 1));
+}
+
+constexpr Algorithm kAllAlgorithms[] = {Algorithm::gcra, Algorithm::fixed_window,
+                                        Algorithm::sliding_window, Algorithm::sliding_log};
+
+// Used stays used, whichever limit it was learnt under: a log was held to what was left of that.
+TEST(KnownTable, WhatIsKnownToBeUsedStaysUsedUnderALimitThatAReloadBrings) {
+  for (const Algorithm algorithm : kAllAlgorithms) {
+    struct Reload {
+      std::uint32_t used;
+      std::uint32_t to;
+      int left;
+    };
+    for (const auto& [used, to, left] :
+         {Reload{15, 100, 85}, Reload{20, 100, 80}, Reload{15, 16, 1}, Reload{15, 10, 0}}) {
+      Worker worker(numbers(algorithm, 20, minutes(60)), 0, 1);
+      worker.learn_used(used, seconds(1));
+      worker.reload(numbers(algorithm, to, minutes(60)));
+      EXPECT_EQ(worker.admitted(101, seconds(1)), left)
+          << to_string(algorithm) << ": " << used << " of 20 used, then a limit of " << to;
+    }
+  }
+}
+
+// What a store that lost it is brought, too.
+TEST(KnownTable, WhatIsBroughtBackIsAsMuchAsWasUsedWhateverTheLimitIsNow) {
+  for (const std::uint32_t to : {100U, 16U, 10U}) {
+    Worker worker(numbers(Algorithm::sliding_log, 20), 0, 1);
+    worker.learn_used(15, seconds(1));
+    worker.table().set_origin(2);
+    worker.reload(numbers(Algorithm::sliding_log, to));
+    const auto brought = worker.table().before_loss(worker.counter(1), at(seconds(2)));
+    ASSERT_TRUE(brought) << to;
+    EXPECT_EQ(brought->current, 15U) << to;
+    EXPECT_EQ(brought->time_ns, at(seconds(1)).time_since_epoch().count()) << to;
+  }
+}
+
+// What was admitted within the parts of one limit is not above the parts of a lowered one.
+TEST(KnownTable, WhatIsOwedIsHeldAgainstThePartsItWasAdmittedBy) {
+  for (const Algorithm algorithm : kAllAlgorithms) {
+    const Numbers before = numbers(algorithm, 20, minutes(60));
+    const Numbers after = numbers(algorithm, 30, minutes(60));
+    Worker worker(before, 0, 1);
+    EXPECT_EQ(worker.admitted(20, seconds(1)), 20);
+    worker.reload(numbers(algorithm, 5, minutes(60)));
+    auto owed = worker.table().owed(worker.counter(1), at(seconds(2)));
+    ASSERT_TRUE(owed) << to_string(algorithm);
+    EXPECT_EQ(owed->bound, limit::most_of_parts(before)) << to_string(algorithm);
+    worker.reload(after);
+    EXPECT_EQ(worker.spend(seconds(2)), Spent::admitted) << to_string(algorithm);
+    owed = worker.table().owed(worker.counter(1), at(seconds(2)));
+    EXPECT_EQ(owed->bound, limit::most_of_parts(after)) << to_string(algorithm);
+  }
 }
 
 TEST(KnownTable, AnOlderAnswerThatArrivesLaterTeachesNothing) {
@@ -436,7 +499,7 @@ TEST(KnownTable, DigestsThatAreChosenDoNotLieTogether) {
     const Numbers five = numbers(Algorithm::fixed_window, 5);
     for (std::uint64_t i = 0; i < 1'000; ++i) {
       const Counter counter{.numbers = &five, .identity = 1, .digest = {i << 8, i << 32}};
-      table.learn(counter, {}, 5, at({}), mono({}));
+      table.learn(counter, {}, at({}), mono({}));
     }
     EXPECT_GT(table.size(), kCapacity * 9 / 10);
     const SecretHash hash(random);

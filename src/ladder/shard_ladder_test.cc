@@ -33,7 +33,7 @@ class ShardLadderTest : public ::testing::Test {
   void know(std::uint32_t used) {
     limit::State state;
     if (used > 0) state = limit::take(ten_, state, now().store, used).next;
-    ladder_.known().learn(counter(), state, 10 - used, now().store, now().mono);
+    ladder_.known().learn(counter(), state, now().store, now().mono);
   }
   Counter counter(std::uint64_t cost = 1) const {
     return {.numbers = &ten_, .identity = 1, .digest = {1, 1}, .cost = cost};
@@ -311,7 +311,7 @@ TEST_F(ShardLadderTest, WhoWaitsAsLongAsAKnownDenialSaysIsAdmittedByThePart) {
             (void)ladder.without(request(counters, FailurePolicy::bounded), now(), findings_);
           after_ = seconds(2);
           const limit::State full = limit::take(five, {}, now().store, 5).next;
-          ladder.known().learn(asked, full, 0, now().store, now().mono);
+          ladder.known().learn(asked, full, now().store, now().mono);
           after_ = seconds(5);
           const LadderVerdict denied =
               ladder.without(request(counters, FailurePolicy::bounded), now(), findings_);
