@@ -16,6 +16,14 @@ bool blocks(const Counter& counter) {
   return counter.op == store::Op::take && counter.numbers->limit == 0 && !counter.shadow;
 }
 
+// What costs more than the whole limit nobody can let through, whatever is used of it.
+std::optional<limit::Step> never_at_all(const Counter& counter) {
+  if (counter.cost <= counter.numbers->burst) return std::nullopt;
+  limit::Step step;
+  step.outcome = Outcome::never_fits;
+  return step;
+}
+
 bool never_fits(std::span<const Counter> counters, std::span<const Finding> findings) {
   for (std::size_t i = 0; i < counters.size(); ++i) {
     if (!counters[i].shadow && findings[i].step.outcome == Outcome::never_fits) return true;
@@ -76,6 +84,8 @@ ShardLadder::Begin ShardLadder::begin(const LadderRequest& request, const Moment
                                                                          : Begin::ask;
 }
 
+// By what is known of the counters; where nobody else is to be asked (no `max_age`), also by what
+// needs no knowing.
 bool ShardLadder::deny_by_known(const LadderRequest& request, const Moment& now,
                                 std::optional<Nanos> max_age, std::span<Finding> findings,
                                 LadderVerdict& verdict) const noexcept {
@@ -86,10 +96,13 @@ bool ShardLadder::deny_by_known(const LadderRequest& request, const Moment& now,
         .op = counter.op, .remaining_known = false, .retry_known = false, .reset_known = false};
     findings[i].step.outcome = Outcome::allowed;
     if (counter.shadow || counter.op != store::Op::take) continue;
-    const std::optional<limit::Step> step = known_.denial(counter, now.store, now.mono, max_age);
-    if (!step) continue;
-    denied = true;
-    findings[i] = Finding{.step = *step, .op = counter.op};
+    if (const auto step = known_.denial(counter, now.store, now.mono, max_age)) {
+      denied = true;
+      findings[i] = Finding{.step = *step, .op = counter.op};
+    } else if (const auto never = max_age ? std::nullopt : never_at_all(counter)) {
+      denied = true;
+      findings[i].step = *never;
+    }
   }
   if (!denied) return false;
   verdict = {.verdict = Verdict::limited,

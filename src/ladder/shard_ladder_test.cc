@@ -8,6 +8,7 @@ namespace weir::ladder {
 namespace {
 
 using limit::Numbers;
+using limit::Outcome;
 using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
@@ -243,6 +244,30 @@ TEST_F(ShardLadderTest, ABlockHoldsInEveryMode) {
   }
 }
 
+// That needs no store to be known: nobody serves it, and nobody is told to come back.
+TEST_F(ShardLadderTest, ACostAboveTheLimitNeverFitsInAnyModeThoughNothingIsKnown) {
+  ladder_.divide(Division::fixed(1, 0));
+  EXPECT_FALSE(ask(FailurePolicy::closed, nullptr, 11)) << "the store may have newer numbers";
+  open_breaker();
+  for (const FailurePolicy policy : {FailurePolicy::closed, FailurePolicy::bounded,
+                                     FailurePolicy::settle, FailurePolicy::open}) {
+    const auto verdict = ask(policy, nullptr, 11);
+    ASSERT_TRUE(verdict);
+    EXPECT_EQ(verdict->verdict, Verdict::limited) << to_string(policy);
+    EXPECT_EQ(verdict->rung, Rung::known);
+    EXPECT_EQ(verdict->reason, Reason::cost_exceeds_burst);
+    EXPECT_FALSE(verdict->retry_after);
+    EXPECT_EQ(findings_[0].step.outcome, Outcome::never_fits);
+    EXPECT_FALSE(findings_[0].remaining_known);
+  }
+  // A rule in shadow denies nobody.
+  std::array counters{counter(11), counter(1)};
+  counters[0].shadow = true;
+  counters[1].digest = {2, 2};
+  EXPECT_EQ(ladder_.without(request(counters, FailurePolicy::open), now(), findings_).verdict,
+            Verdict::allowed);
+}
+
 TEST_F(ShardLadderTest, WhileTheFleetRecoversAKeyIsAskedAboutOrNot) {
   ladder_.divide(Division::fixed(1, 0));
   open_breaker();
@@ -473,6 +498,19 @@ TEST_F(SettlingLadder, ChargesTheOthersOfARequestThatItServesBeyond) {
   for (int i = 0; i < 5; ++i) ASSERT_EQ(ask_metered(1, &twelve).rung, Rung::share);
   ASSERT_EQ(ask_metered(1, &twelve).rung, Rung::journal) << "the sixth of the other's part of six";
   EXPECT_EQ(ask_metered(1, &twelve).verdict, Verdict::limited);
+}
+
+// Neither the cap nor a bill makes room for what the limit never has room for.
+TEST_F(SettlingLadder, ServesNoCostAboveTheWholeLimitBeyondItsPart) {
+  overspend_ = {.mode = policy::OverspendMode::cap, .cap = 1'000};
+  for (const auto mode : {policy::OverspendMode::cap, policy::OverspendMode::bill}) {
+    overspend_.mode = mode;
+    const LadderVerdict over = ask_metered(11);
+    EXPECT_EQ(over.verdict, Verdict::limited);
+    EXPECT_EQ(over.reason, Reason::cost_exceeds_burst);
+    EXPECT_FALSE(over.record);
+    EXPECT_EQ(ask_metered(10).rung, Rung::journal) << "as much as the limit, and no more";
+  }
 }
 
 TEST_F(SettlingLadder, BillsWithoutEndUnderTheCeiling) {
