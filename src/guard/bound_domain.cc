@@ -1,5 +1,8 @@
 #include "guard/bound_domain.h"
 
+#include <algorithm>
+#include <unordered_map>
+
 #include "policy/match.h"
 
 namespace weir::guard {
@@ -51,10 +54,27 @@ BoundLimit bind(const policy::DescriptorLimit& limit, const policy::Domain& doma
           .ceiling = scope.ceiling ? ceilings.of(ceiling_name(domain, limit.scope)) : nullptr};
 }
 
+// Whether every limit of a domain was in it before, and as large.
+bool had_all(const BoundDomain& before, const BoundDomain& now) {
+  std::unordered_multimap<std::string_view, const policy::Rule*> had;
+  for (const BoundLimit& limit : before.limits) {
+    if (limit.rule != nullptr) had.emplace(limit.path, limit.rule);
+  }
+  return std::all_of(now.limits.begin(), now.limits.end(), [&](const BoundLimit& limit) {
+    if (limit.rule == nullptr) return true;
+    const auto [from, to] = had.equal_range(limit.path);
+    return std::any_of(from, to, [&](const auto& each) {
+      return each.second->identity == limit.rule->identity &&
+             each.second->numbers == limit.rule->numbers &&
+             each.second->overrides == limit.rule->overrides;
+    });
+  });
+}
+
 }  // namespace
 
 BoundDomains::BoundDomains(const policy::Model& model, NamePool& names, render::Metrics& metrics,
-                           Ceilings& ceilings)
+                           Ceilings& ceilings, Instant loaded_at, const BoundDomains* before)
     : model_(model) {
   domains_.reserve(model.domains.size());
   for (const policy::Domain& domain : model.domains) {
@@ -75,6 +95,8 @@ BoundDomains::BoundDomains(const policy::Model& model, NamePool& names, render::
     for (const policy::DescriptorLimit& limit : domain.limits) {
       bound.limits.push_back(bind(limit, domain, names, ceilings));
     }
+    const BoundDomain* const had = before ? before->find(domain.name) : nullptr;
+    bound.loaded_at = had != nullptr && had_all(*had, bound) ? had->loaded_at : loaded_at;
     domains_.push_back(std::move(bound));
   }
 }

@@ -52,6 +52,7 @@ struct BoundDomain {
   BoundLimit brought;  // stands for limits that requests bring: the root's scope
   // Counters are kept as envoyproxy/ratelimit keeps them, under names that begin so.
   std::optional<std::string_view> envoyproxy_prefix;
+  Instant loaded_at{};  // of its numbers: see BoundPolicy
 };
 
 // The domains of a policy in force.
@@ -59,9 +60,10 @@ struct BoundDomain {
 // Threads:     immutable once built.
 class BoundDomains {
  public:
+  // `before`: those that these replace; null: none.
   // Requires: `model` outlives this, `names` every decision made with it.
   BoundDomains(const policy::Model& model, NamePool& names, render::Metrics& metrics,
-               Ceilings& ceilings);
+               Ceilings& ceilings, Instant loaded_at, const BoundDomains* before);
 
   // Null where no domain has that name.
   const BoundDomain* find(std::string_view name) const noexcept;

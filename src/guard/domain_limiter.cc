@@ -135,7 +135,7 @@ class SharedDomainAsk final : public SharedAsk {
         .ceiling_numbers = strictest.scope->ceiling ? &strictest.scope->ceiling->numbers : nullptr};
     request.decided_elsewhere = plan.quotas();
     answer_by = begun_ + patience_of(patience, impl_.shared()->deadline());
-    loaded_at = policy_->loaded_at();
+    loaded_at = domain_.loaded_at;
     impl_.shared()->decide(*this);
   }
 
@@ -174,7 +174,7 @@ class SharedDomainAsk final : public SharedAsk {
     const std::span<const store::Counter> counters(after.counters.data(), after.count);
     for (const auto part : {counters.first(after.refunds), counters.subspan(after.refunds)}) {
       for (const InSlot& each : by_slot(part, *impl_.shared())) {
-        auto errand = std::make_unique<LooseErrand>(each.counters, policy_->loaded_at(), nullptr);
+        auto errand = std::make_unique<LooseErrand>(each.counters, domain_.loaded_at, nullptr);
         errand->where = to;
         LooseErrand::send(std::move(errand), *impl_.shared(), impl_.clock().mono());
       }

@@ -121,7 +121,7 @@ Guard::Impl::Impl(Policy policy, const GuardOptions& options, Stores stores)
                         })
                       : BreakerListener()),
       current_(std::make_unique<guard::BoundPolicy>(std::move(policy), 1, names_, metrics_,
-                                                    ceilings_, clock_->now())) {
+                                                    ceilings_, clock_->now(), nullptr)) {
   metrics_.set_policy_generation(1);
   metrics_.add_source([this](render::Exposition& out) { safeguards_.write_metrics(out); });
   metrics_.read_known_keys_from([this]() -> std::uint64_t {
@@ -485,9 +485,16 @@ Result<void> Guard::Impl::reload(Policy policy) {
   }
   if (auto fits = guard::check_openable(policy.model()); !fits) return fits;
   safeguards_.apply(policy.model());
-  const std::uint64_t next = current_.read()->generation() + 1;
-  current_.publish(std::make_unique<guard::BoundPolicy>(std::move(policy), next, names_, metrics_,
-                                                        ceilings_, clock_->now()));
+  std::uint64_t next = 0;
+  std::unique_ptr<guard::BoundPolicy> bound;
+  {
+    // Whoever publishes waits for those who still read what was before.
+    const PolicyRef before = current_.read();
+    next = before->generation() + 1;
+    bound = std::make_unique<guard::BoundPolicy>(std::move(policy), next, names_, metrics_,
+                                                 ceilings_, clock_->now(), before.get());
+  }
+  current_.publish(std::move(bound));
   metrics_.set_policy_generation(next);
   if (observer_ != nullptr) observer_->on_policy_loaded(next);
   return {};

@@ -379,7 +379,7 @@ void Guard::Impl::carry_out_later(std::vector<store::Counter> counters, PolicyRe
   all->done = std::move(done);
   for (guard::InSlot& part : parts) {
     auto errand = std::make_unique<guard::LooseErrand>(
-        part.counters, policy->loaded_at(),
+        part.counters, policy->loaded_at(part.counters),
         [all, places = std::move(part.places)](const ladder::LadderVerdict& verdict,
                                                std::span<const store::Finding> findings) {
           {
@@ -460,7 +460,7 @@ void Guard::Impl::give_back(const std::string& id, const guard::HeldReservation&
                              .shadow = false,
                              .generation = generation});
     auto errand = std::make_unique<guard::LooseErrand>(
-        part.counters, policy->loaded_at(),
+        part.counters, policy->loaded_at(part.counters),
         [all](const ladder::LadderVerdict& verdict, std::span<const store::Finding>) {
           {
             std::lock_guard lock(all->mutex);

@@ -48,7 +48,7 @@ class SharedAsk {
   ladder::LadderRequest request;
   Where where = Where::first;
   MonoTime answer_by{};        // decided by then, whatever happens
-  Instant loaded_at{};         // when the policy of its numbers was loaded
+  Instant loaded_at{};         // when its numbers were: see BoundPolicy
   std::uint8_t redirects = 0;  // of a cluster, that were followed
   // Whose it was last, and whether it was sent there ahead of its slot: what it charged lies there.
   ShardDriver* asked_of = nullptr;

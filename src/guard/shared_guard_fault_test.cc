@@ -199,6 +199,40 @@ TEST_F(SharedGuard, AKnownDenialGivesWayToALimitThatAReloadRaises) {
   EXPECT_EQ(after.rules()[0].remaining, 1U);
 }
 
+// Of a canary and a worker beside it that reloads its unchanged file (a signal to all, a timer)
+// each became the newer one in turn, and a gcra forgot what is used each time.
+TEST_F(SharedGuard, AReloadOfTheSameNumbersWinsAgainstNobody) {
+  const auto with = [&](int requests, const std::string& elsewhere = "requests: 3") {
+    std::string text = policy_on(server_.url(), "", "5s");
+    const std::string rule = "requests: " + std::to_string(requests) + ", per: hour, by: [user]";
+    text.replace(text.find("requests: 3"), 11, elsewhere);
+    const std::string_view before = "requests: 10, per: hour, by: [user], algorithm: fixed_window";
+    text.replace(text.find(before), before.size(), rule + ", algorithm: gcra");
+    return Policy::parse(text).value();
+  };
+  Guard a = Guard::open(with(20)).value();
+  ASSERT_TRUE(until_rung(a, "search", "nobody", Rung::store));
+  std::this_thread::sleep_for(milliseconds(5));  // loads are told apart by milliseconds
+  Guard canary = Guard::open(with(5)).value();
+  ASSERT_TRUE(until_rung(canary, "search", "nobody", Rung::store));
+  const auto admitted = [](Guard& guard) {
+    int units = 0;
+    while (units < 60 && guard.check("search", {{"user", "u"}}).allowed()) ++units;
+    return units;
+  };
+  EXPECT_EQ(admitted(canary), 5);
+  for (int i = 0; i < 3; ++i) {
+    // Nor does it where other routes change.
+    ASSERT_TRUE(a.reload(with(20, "requests: " + std::to_string(4 + i))));
+    EXPECT_EQ(admitted(a), 0);
+    ASSERT_TRUE(canary.reload(with(5)));
+    EXPECT_EQ(admitted(canary), 0);
+  }
+  std::this_thread::sleep_for(milliseconds(5));
+  ASSERT_TRUE(a.reload(with(25)));
+  EXPECT_EQ(admitted(a), 20) << "what changes is newer";
+}
+
 // What can never fit is known here as well as in the store, and is no reason to come back.
 TEST_F(SharedGuard, ACostAboveTheLimitIsSaidToBeSoByWhoeverDecides) {
   Guard guard = open("5s");

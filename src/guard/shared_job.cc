@@ -51,7 +51,7 @@ class Guard::Impl::Job : public guard::SharedAsk {
       if (request.metered != 0 && route.overspend) request.overspend = &*route.overspend;
     }
     answer_by = begun_ + guard::patience_of(options_.deadline, impl_.shared_->deadline());
-    loaded_at = policy_->loaded_at();
+    loaded_at = route_.loaded_at;
   }
 
   // Puts a verdict into words and counts it.
@@ -494,7 +494,8 @@ Guard::Impl::Carried Guard::Impl::carry_out(std::span<const store::Counter> coun
         store_->decide(counters, clock_->now(), {findings.data(), counters.size()}).outcome;
     return outcome == store::LocalOutcome::unavailable ? Carried::no : Carried::yes;
   }
-  auto errand = std::make_shared<WaitedJob<guard::Errand>>(counters, current_.read()->loaded_at());
+  auto errand =
+      std::make_shared<WaitedJob<guard::Errand>>(counters, current_.read()->loaded_at(counters));
   errand->answer_by = clock_->mono() + shared_->deadline();
   errand->hold(errand);
   shared_->decide(*errand);

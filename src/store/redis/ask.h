@@ -40,7 +40,7 @@ struct Known {
 struct AskOptions {
   MonoTime answer_by{};  // the caller is answered by then, whatever happens
   MonoTime vote_by{};    // our own deadline: a store silent until then has failed; >= answer_by
-  // When the policy that the numbers come from was loaded, by the clock that decides.
+  // When the numbers were loaded, by the clock that decides.
   Instant loaded_at{};
   std::uint32_t generation = 0;  // the breaker's, handed back with the vote
   // The client's clock decides, not the store's; whether the ask is late the store's says all the

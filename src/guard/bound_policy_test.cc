@@ -1,0 +1,137 @@
+#include "guard/bound_policy.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace weir::guard {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr std::string_view kRoutes = R"(
+store: {url: "memory:"}
+inputs: [user]
+routes:
+  search:
+    limits:
+      - {requests: 10, per: hour, by: [user], override: {few: 2, many: 99}}
+      - {requests: 50, per: day, by: [ip]}
+    protects: nothing
+  login:
+    limits: [{requests: 5, per: hour, by: [ip]}]
+    protects: nothing
+)";
+
+constexpr std::string_view kDomain = R"(
+domain: shop
+descriptors:
+  - key: path
+    value: cart
+    rate_limit: {unit: hour, requests_per_unit: 10}
+  - key: path
+    value: pay
+    rate_limit: {unit: hour, requests_per_unit: 20}
+)";
+
+std::string changed(std::string_view text, std::string_view what, std::string_view to) {
+  std::string out(text);
+  EXPECT_NE(out.find(what), out.npos) << what;
+  out.replace(out.find(what), what.size(), to);
+  return out;
+}
+
+// Policies, loaded one after the other a second apart.
+class BoundPolicyTest : public ::testing::Test {
+ protected:
+  void load(std::string_view text) {
+    auto policy = Policy::parse(std::string(text));
+    ASSERT_TRUE(policy) << policy.error().message;
+    ++loads_;
+    auto next = std::make_unique<BoundPolicy>(*std::move(policy), loads_, names_, metrics_,
+                                              ceilings_, Instant{seconds(loads_)}, current_.get());
+    current_ = std::move(next);
+  }
+  // Which load its numbers are of.
+  std::int64_t load_of(std::string_view route) const {
+    return current_->find(route)->loaded_at.time_since_epoch() / seconds(1);
+  }
+  std::int64_t load_of_domain() const {
+    return current_->domains().find("shop")->loaded_at.time_since_epoch() / seconds(1);
+  }
+
+  NamePool names_;
+  render::Metrics metrics_;
+  Ceilings ceilings_;
+  std::unique_ptr<BoundPolicy> current_;
+  std::uint64_t loads_ = 0;
+};
+
+TEST_F(BoundPolicyTest, AReloadOfTheSameNumbersIsNoLaterLoad) {
+  load(kRoutes);
+  load(kRoutes);
+  EXPECT_EQ(load_of("search"), 1);
+  load(changed(kRoutes, "requests: 5,", "requests: 6,"));
+  EXPECT_EQ(load_of("search"), 1) << "only the other route's changed";
+  EXPECT_EQ(load_of("login"), 3);
+  load(changed(kRoutes, "requests: 5,", "requests: 6,"));
+  EXPECT_EQ(load_of("login"), 3);
+  load(kRoutes);
+  EXPECT_EQ(load_of("search"), 1);
+  EXPECT_EQ(load_of("login"), 5) << "back to what it was is a change too";
+}
+
+TEST_F(BoundPolicyTest, AnyNumberOfARouteMakesItLater) {
+  for (const auto& [what, to] : {std::pair{"requests: 10,", "requests: 11,"},
+                                 {"requests: 50,", "requests: 51,"},
+                                 {"few: 2", "few: 3"},
+                                 {"few: 2, many: 99", "few: 99, many: 2"}}) {
+    load(kRoutes);
+    const auto before = static_cast<std::int64_t>(loads_);
+    load(kRoutes);
+    EXPECT_LE(load_of("search"), before);
+    load(changed(kRoutes, what, to));
+    EXPECT_EQ(load_of("search"), before + 2) << to;
+  }
+}
+
+TEST_F(BoundPolicyTest, ARuleThatWasAwayIsLoadedAnew) {
+  load(kRoutes);
+  load(changed(kRoutes, "  login:", "  logon:"));
+  load(kRoutes);
+  EXPECT_EQ(load_of("login"), 3);
+  EXPECT_EQ(load_of("search"), 1);
+}
+
+// An ask has one time of loading for all its counters.
+TEST_F(BoundPolicyTest, OfSeveralRulesTheLatestLoadCounts) {
+  load(kRoutes);
+  load(changed(kRoutes, "requests: 50,", "requests: 51,"));
+  const BoundRoute& search = *current_->find("search");
+  const store::Counter first{.identity = search.rules[0].rule->identity};
+  const store::Counter second{.identity = search.rules[1].rule->identity};
+  EXPECT_EQ(current_->loaded_at(first.identity), Instant{seconds(1)});
+  EXPECT_EQ(current_->loaded_at(std::span(&first, 1)), Instant{seconds(1)});
+  EXPECT_EQ(current_->loaded_at(std::array{first, second}), Instant{seconds(2)});
+  const store::Counter gone{.identity = 1};
+  EXPECT_EQ(current_->loaded_at(std::span(&gone, 1)), Instant{seconds(2)}) << "the policy's own";
+}
+
+TEST_F(BoundPolicyTest, ADomainIsLaterWhereAnyOfItsLimitsChanged) {
+  load(kDomain);
+  load(kDomain);
+  EXPECT_EQ(load_of_domain(), 1);
+  load(changed(kDomain, "requests_per_unit: 20", "requests_per_unit: 30"));
+  EXPECT_EQ(load_of_domain(), 3);
+  // The same two numbers, of each other's value.
+  load(kDomain);
+  load(changed(changed(changed(kDomain, "value: cart", "value: x"), "value: pay", "value: cart"),
+               "value: x", "value: pay"));
+  EXPECT_EQ(load_of_domain(), 5);
+}
+
+}  // namespace
+}  // namespace weir::guard
