@@ -72,7 +72,8 @@ std::string encode(const HeldReservation& held) {
     put(out, charge.digest.hi);
     put(out, charge.digest.lo);
     put(out, charge.receipt);
-    put(out, std::uint64_t{charge.metered} | std::uint64_t{charge.shadow} << 1);
+    put(out, std::uint64_t{charge.metered} | std::uint64_t{charge.shadow} << 1 |
+                 static_cast<std::uint64_t>(charge.interval_ns) << 2);
     put_text(out, charge.key);
   }
   return out;
@@ -106,6 +107,8 @@ Result<HeldReservation> decode_reservation(std::string_view text) {
     const std::uint64_t kind = bytes.number();
     charge.metered = (kind & 1) != 0;
     charge.shadow = (kind & 2) != 0;
+    // Earlier versions wrote 0 above the two bits, and read no more of it.
+    charge.interval_ns = static_cast<std::int64_t>(kind >> 2);
     charge.key = bytes.text();
     held.charges.push_back(std::move(charge));
   }

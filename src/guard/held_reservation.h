@@ -20,6 +20,9 @@ struct HeldReservation {
     std::uint32_t stamp = 0;
     KeyDigest digest;
     Instant receipt{};
+    // gcra: the emission interval of the numbers it was charged under, which the receipt goes by;
+    // 0: not known.
+    std::int64_t interval_ns = 0;
     bool metered = false;
     bool shadow = false;
     std::string key;

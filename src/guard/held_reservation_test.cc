@@ -20,6 +20,7 @@ HeldReservation one_of_each() {
                        .stamp = 0xffff'ffff,
                        .digest = {2, ~std::uint64_t{0}},
                        .receipt = Instant{Nanos(-1)},
+                       .interval_ns = 315'360'000'000'000'000,  // a unit in ten years
                        .metered = true,
                        .shadow = false,
                        .key = "one"},
@@ -82,6 +83,22 @@ TEST(HeldReservation, IsWrittenAsItAlwaysWas) {
   std::string expected;
   for (const std::uint64_t each : {1, 0x0102, 3, 0, 0, 4, 2, 5, 1, 2}) expected += number(each);
   EXPECT_EQ(encode(held), expected + "ev" + number(0));
+}
+
+// The interval lies above the bits of what kind it is: versions before it wrote zeros there.
+TEST(HeldReservation, KeepsTheIntervalBesideTheKindOfACharge) {
+  HeldReservation held;
+  held.charges.push_back(
+      {.interval_ns = 0x0123'4567, .metered = true, .shadow = false, .key = "k"});
+  const std::string bytes = encode(held);
+  std::string kind = bytes.substr(bytes.size() - 1 - 16, 8);
+  EXPECT_EQ(kind, std::string("\x9d\x15\x8d\x04\0\0\0\0", 8));
+  std::string before = bytes;
+  before.replace(bytes.size() - 1 - 16, 8, std::string("\1\0\0\0\0\0\0\0", 8));
+  const auto read = decode_reservation(before);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->charges[0].interval_ns, 0);
+  EXPECT_TRUE(read->charges[0].metered);
 }
 
 TEST(HeldReservation, IsDamagedWhereverItIsCutShortOrGoesOn) {

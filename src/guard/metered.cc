@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/wide.h"
 #include "guard/errand.h"
 #include "guard/impl.h"
 #include "policy/key.h"
@@ -294,6 +295,20 @@ void Guard::Impl::tell_marks() {
 
 namespace {
 
+// A receipt of a gcra is the time by which the charge has run off at the rate of its numbers: from
+// when others were loaded on, it does at theirs.
+Instant receipt_under(const guard::HeldReservation::Charge& charge, const limit::Numbers& numbers,
+                      Instant loaded_at) {
+  if (charge.interval_ns <= 0 || numbers.interval_ns == charge.interval_ns) return charge.receipt;
+  if (charge.receipt <= loaded_at) return charge.receipt;
+  const auto from = static_cast<std::uint64_t>(charge.interval_ns);
+  const auto left = static_cast<std::uint64_t>((charge.receipt - loaded_at).count());
+  const Wide scaled =
+      (static_cast<Wide>(left) * static_cast<std::uint64_t>(numbers.interval_ns) + from - 1) / from;
+  const Wide most = static_cast<Wide>(numbers.tolerance_ns);
+  return loaded_at + Nanos(static_cast<std::int64_t>(std::min(scaled, most)));
+}
+
 std::vector<store::Counter> counters_of(const guard::HeldReservation& held,
                                         const guard::BoundPolicy& policy, store::Op op,
                                         std::uint64_t units) {
@@ -301,16 +316,17 @@ std::vector<store::Counter> counters_of(const guard::HeldReservation& held,
   for (const guard::HeldReservation::Charge& charge : held.charges) {
     const limit::Numbers* numbers = policy.numbers_of(charge.identity, charge.stamp);
     if (numbers == nullptr) continue;  // the rule is gone, and its counters with it
-    counters.push_back({.numbers = numbers,
-                        .rule = {},
-                        .identity = charge.identity,
-                        .digest = charge.digest,
-                        .key = charge.key,
-                        .cost = units,
-                        .op = op,
-                        .shadow = charge.shadow,
-                        .generation = static_cast<std::uint32_t>(policy.generation()),
-                        .receipt = charge.receipt});
+    counters.push_back(
+        {.numbers = numbers,
+         .rule = {},
+         .identity = charge.identity,
+         .digest = charge.digest,
+         .key = charge.key,
+         .cost = units,
+         .op = op,
+         .shadow = charge.shadow,
+         .generation = static_cast<std::uint32_t>(policy.generation()),
+         .receipt = receipt_under(charge, *numbers, policy.loaded_at(charge.identity))});
   }
   return counters;
 }
@@ -423,6 +439,11 @@ void Guard::Impl::give_back(const std::string& id, const guard::HeldReservation&
   using GivenBack = guard::ReservationBook::GivenBack;
   PolicyRef policy = current_.read();
   auto counters = counters_of(held, *policy, store::Op::refund, units);
+  if (counters.size() < held.charges.size()) {
+    done = [done = std::move(done)](GivenBack how) {
+      done(how == GivenBack::yes ? GivenBack::in_part : how);
+    };
+  }
   const std::shared_ptr<guard::SharedStore> shared = shared_later_.lock();
   if (counters.empty() || store_ || !shared) {
     // A store of one process is asked once: it does not remember, and seldom fails.

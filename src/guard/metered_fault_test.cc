@@ -159,6 +159,54 @@ TEST_F(MeteredGuard, SettlesWhatWasUsedAndGivesTheRestBack) {
   EXPECT_EQ(ledger_of("acme"), (Sums{1, 3, 0}));
 }
 
+// Ten units at one in 100 seconds have run off in a quarter of an hour, and at one an hour in ten:
+// what was to go back counted as run off.
+TEST_F(MeteredGuard, GivesBackWhatWasReservedBeforeAGcrasLimitWasLowered) {
+  const auto under = [&](const std::string& limit) {
+    std::string text = policy();
+    const std::string_view rule =
+        "requests: 10, per: month, by: [account], algorithm: fixed_window";
+    text.replace(text.find(rule), rule.size(), limit + ", by: [account], algorithm: gcra");
+    return Policy::parse(text).value();
+  };
+  auto guard = std::make_unique<Guard>(Guard::open(under("requests: 864, per: day")).value());
+  await_store(*guard);
+  const auto reserve = [&](std::string_view account) {
+    return Reservations(*guard).reserve("export", {{"account", account}}, 10, kFull).id;
+  };
+  const std::string at_once = reserve("acme");
+  const std::string later = reserve("other");
+  ASSERT_TRUE(guard->reload(under("requests: 24, per: day")));
+  EXPECT_EQ(left(*guard, "acme"), 14u);
+  ASSERT_TRUE(Reservations(*guard).settle(at_once, 4));
+  EXPECT_TRUE(eventually([&] { return left(*guard, "acme") >= 20; }));
+  EXPECT_EQ(left(*guard, "acme"), 20u);
+  // A restart with another policy is no different.
+  guard.reset();
+  guard = std::make_unique<Guard>(Guard::open(under("requests: 12, per: day")).value());
+  await_store(*guard);
+  ASSERT_TRUE(Reservations(*guard).settle(later, 0));
+  EXPECT_TRUE(eventually([&] { return left(*guard, "other") == 12; }));
+  EXPECT_EQ(guard->impl().usage()->reservations().returns_lost(), 0u);
+}
+
+// A limit that a reload took away while reservations of it stood has nothing back, and that is
+// counted.
+TEST_F(MeteredGuard, CountsWhatCannotGoBackToALimitThatAReloadTookAway) {
+  auto guard = open();
+  Reservations reservations(*guard);
+  const Reservation reserved = reservations.reserve("export", {{"account", "acme"}}, 8, kFull);
+  std::string without = policy();
+  without.replace(without.find("  export:"), 9, "  import:");
+  ASSERT_TRUE(guard->reload(Policy::parse(without).value()));
+  ASSERT_TRUE(reservations.settle(reserved.id, 3));
+  const auto& book = guard->impl().usage()->reservations();
+  EXPECT_TRUE(eventually([&] { return book.returns_lost() == 1; }));
+  EXPECT_EQ(book.returns(), 0u);
+  ASSERT_TRUE(guard->reload(Policy::parse(policy()).value()));
+  EXPECT_EQ(left(*guard, "acme"), 2u);
+}
+
 TEST_F(MeteredGuard, RecordsAnOverdraftAndWhatTheLimitHadNoRoomFor) {
   auto guard = open();
   Reservations reservations(*guard);

@@ -400,9 +400,10 @@ void ReservationBook::send_back(Return what) {
     {
       std::lock_guard lock(mutex_);
       --returning_;
-      store_takes_ = how == GivenBack::yes;
+      store_takes_ = how == GivenBack::yes || how == GivenBack::in_part;
+      if (how == GivenBack::in_part) ++returns_lost_;
       if (how == GivenBack::unknown && !back->sent) back->sent = now;
-      if (how != GivenBack::yes) {
+      if (!store_takes_) {
         if (returns_.size() < kMostReturns)
           returns_.push_back(std::move(*back));
         else

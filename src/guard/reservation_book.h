@@ -30,7 +30,8 @@ namespace weir::guard {
 //              takes it. However often settling is tried, its limits are charged once. What is to
 //              go back to the limits is asked of the store until it says that it did: while the
 //              store is away it waits. It is given up where nobody can tell any more whether the
-//              store did it: the limit then has less until its window ends.
+//              store did it, or the policy has the rule no more: the limit then has less until its
+//              window ends.
 // Bounds:      kMaxReservations that stand; kMostReturns that wait for the store; those that ended
 //              are known for a day, to answer who asks again.
 // Threads:     any. A thread of its own ends what expired.
@@ -41,6 +42,7 @@ class ReservationBook {
     yes,
     no,       // nothing was done
     unknown,  // it was put to the store, and no answer came
+    in_part,  // the rest never can be: the policy has its rule no more
   };
   // A store knows for so long which reservations it has given back to: asked again within it, it
   // does nothing twice.

@@ -380,6 +380,21 @@ TEST_F(ReservationBookByHand, GivesUpWhatNobodyCanTellAnyMore) {
   EXPECT_EQ(book_->returns_lost(), 1u);
 }
 
+// A rule that was taken out of the policy can be given nothing: that was said of nobody.
+TEST_F(ReservationBookByHand, CountsWhatNobodyCanGiveBackAnyMoreAndAsksOnce) {
+  const std::string gone = reserve(8, kHour);
+  const std::string other = reserve(8, kHour);
+  store_ = GivenBack::in_part;
+  ASSERT_TRUE(settle(gone, 3));
+  EXPECT_EQ(book_->returns(), 0u);
+  EXPECT_EQ(book_->returns_lost(), 1u);
+  store_ = GivenBack::yes;
+  ASSERT_TRUE(settle(other, 3));
+  pass(20s);
+  EXPECT_EQ(given_back_.size(), 2u);
+  EXPECT_EQ(book_->returns_lost(), 1u);
+}
+
 TEST_F(ReservationBookByHand, HoldsAsManyAsItMay) {
   for (std::size_t i = 0; i < kMaxReservations; ++i) {
     ASSERT_TRUE(book_->has_room()) << i;

@@ -395,10 +395,14 @@ HeldReservation UsageRecorder::hold(const Plan& plan, const Usage& usage,
   for (std::size_t i = 0; i < plan.count && i < reports.size(); ++i) {
     const Charge& charge = reports[i].charge;
     if (charge.units == 0) continue;
+    // A store that knows newer numbers charges, and takes the receipt, by those.
+    const limit::Numbers& numbers = *plan.counters[i].numbers;
+    const bool own = reports[i].limit == numbers.limit && reports[i].burst == numbers.burst;
     held.charges.push_back({.identity = charge.identity,
                             .stamp = charge.stamp,
                             .digest = {charge.key_hi, charge.key_lo},
                             .receipt = charge.receipt,
+                            .interval_ns = own ? numbers.interval_ns : 0,
                             .metered = (usage.metered >> i & 1) != 0,
                             .shadow = plan.counters[i].shadow,
                             .key = std::string(plan.counters[i].key)});
