@@ -152,6 +152,23 @@ TEST_P(Returned, SaysWhereAllWorkersToldMoreThanTheirPartsComeTo) {
   EXPECT_FALSE(tell(9, 1)) << "in another window";
 }
 
+// A limit was lowered in between, on some workers earlier than on others: each tells the parts that
+// it admitted by.
+TEST_P(Returned, HoldsAllToTheLargestPartsThatAnyOfThemAdmittedBy) {
+  const auto tell = [&](std::uint64_t worker, std::uint64_t units, std::uint64_t bound) {
+    Owed some = owed(units, 1, worker);
+    some.bound = bound;
+    ask(0, some);
+    return reply.over_bound;
+  };
+  EXPECT_FALSE(tell(7, 5, 10));
+  EXPECT_FALSE(tell(8, 1, 4)) << "six, of ten";
+  EXPECT_FALSE(tell(9, 3, 4));
+  EXPECT_TRUE(tell(6, 2, 4)) << "eleven";
+  now += 180s;
+  EXPECT_TRUE(tell(5, 5, 4)) << "in another window";
+}
+
 TEST_P(Returned, DropsWhatBelongsToAWindowThatIsOver) {
   if (GetParam() == Algorithm::gcra || GetParam() == Algorithm::sliding_log) return;
   const Owed old = owed(5);

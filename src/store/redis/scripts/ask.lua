@@ -19,17 +19,21 @@ for i = 1, count do
 end
 
 -- What all workers told of one window, or within the time that their tellings count for: more than
--- their parts come to was admitted by workers that each counted too few others.
+-- their parts come to was admitted by workers that each counted too few others. Their parts are of
+-- the largest numbers that any of them admitted by.
 local function add_up(c, o, x, total_key, ms)
+  local bound = o.bound
   local v = try('GET', total_key)
-  if type(v) == 'string' and #v == 5 then
-    x = x + unpack('>I5', v)
+  if type(v) == 'string' and #v == 10 then
+    local units, told = unpack('>I5I5', v)
+    x = x + units
     if x > 1099511627775 then x = 1099511627775 end
+    if told > bound then bound = told end
     local left = call('PTTL', total_key)
     if left > 0 and left < ms then ms = left end
   end
-  call('SET', total_key, pack('>I5', x), 'PX', ms)
-  if x > o.bound then c.above = true end
+  call('SET', total_key, pack('>I5I5', x, bound), 'PX', ms)
+  if x > bound then c.above = true end
 end
 
 -- What a worker admitted while the store was away: a running total, so that only what exceeds its
