@@ -299,10 +299,7 @@ TEST_F(SettlingGuard, DecidesAtOnceInTheThreadThatSaysWhatIsDurable) {
 // A file that may grow no more stands for a full disk: a real one, of this process alone.
 class FileSizeLimit {
  public:
-  FileSizeLimit() {
-    ::signal(SIGXFSZ, SIG_IGN);
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-  }
+  FileSizeLimit() { ::getrlimit(RLIMIT_FSIZE, &before_); }
   ~FileSizeLimit() { lift(); }
   void set(rlim_t bytes) {
     const rlimit limit{bytes, before_.rlim_max};

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/file_size_signal.h"
+
 namespace weir::guard {
 
 ViewWriter::ViewWriter(StateFolder folder, Done done)
@@ -30,6 +32,7 @@ void ViewWriter::move(StateFolder folder) {
 }
 
 void ViewWriter::run() {
+  take_file_size_as_error();
   for (;;) {
     View view;
     std::optional<StateFolder> moved;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/file_size_signal.h"
 #include "ledger/packed_events.h"
 
 namespace weir::ledger {
@@ -297,6 +298,7 @@ bool Journal::in_its_thread() const noexcept {
 }
 
 void Journal::run() {
+  take_file_size_as_error();
   running_here = this;
   std::unique_lock lock(mutex_);
   while (const auto rest = step(lock)) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/file_size_signal.h"
+
 namespace weir::ledger {
 namespace {
 
@@ -41,6 +43,7 @@ SettlerStatus Settler::status() const {
 }
 
 void Settler::run() {
+  take_file_size_as_error();
   work();
   {
     std::lock_guard lock(mutex_);

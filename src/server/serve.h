@@ -57,7 +57,8 @@ struct ServeOptions {
 // served calls could not be recorded before the end. Prints to `out`
 // when ready (addresses and a line to try) and says on `err`, in one line, why it cannot.
 //
-// Requires:    called once, from main(): takes SIGTERM, SIGINT and SIGHUP, ignores SIGPIPE.
+// Requires:    called once, from main(): takes SIGTERM, SIGINT and SIGHUP, ignores SIGPIPE and
+//              SIGXFSZ.
 int serve(const ServeOptions& options, std::ostream& out, std::ostream& err);
 
 }  // namespace weir::server

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+
 #include <atomic>
 #include <filesystem>
 #include <thread>
@@ -70,9 +72,33 @@ TEST(ServedJournal, AnswersARepeatedRequestAsItDidAndChargesItOnce) {
   EXPECT_EQ(other.status, 409);
   EXPECT_TRUE(other.has("Content-Type: application/problem+json"));
   EXPECT_THAT(other.body, HasSubstr("nothing was charged"));
+  EXPECT_THAT(other.body,
+              HasSubstr(R"("verdict":"refused","rung":"policy","reason":"key_reused")"));
   EXPECT_THAT(ask(kExport, "a2").body, HasSubstr("\"remaining\":98"));
   EXPECT_EQ(ask(kExport, "").status, 400);
   EXPECT_EQ(ask(kExport, std::string(256, 'k')).status, 400);
+}
+
+// It was the end of the process, and nobody was told why.
+TEST(ServedJournal, AFileThatMayGrowNoMoreIsAFullDisk) {
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const auto limited = [&](rlim_t bytes) {
+    const rlimit limit{bytes, before.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  };
+  ServedProcess weir(kJournaled, [&](ServeOptions& options) {
+    keep_journal(options);
+    limited(16'384);  // of the child
+  });
+  limited(before.rlim_cur);
+  ASSERT_TRUE(weir.ready()) << weir.err();
+  // As before the disk is full: allowed as long as there is room to remember it.
+  EXPECT_EQ(weir.http("POST", "/v1/check", kExport).status, 200);
+  EXPECT_TRUE(
+      ServedProcess::within([&] { return weir.err().find("journal_fails") != std::string::npos; }));
+  weir.signal(SIGTERM);
+  EXPECT_EQ(weir.wait(), 3) << "what it served is not recorded";
 }
 
 std::string member(const std::string& json, const std::string& name) {

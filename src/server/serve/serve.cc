@@ -1,6 +1,7 @@
 #include "server/serve.h"
 #include "guard/impl.h"
 
+#include <csignal>
 #include <cstdlib>
 #include <ostream>
 #include <string>
@@ -90,6 +91,8 @@ Result<Server::Parts> prepare(const ServeOptions& options, Observer& observer) {
 }  // namespace
 
 int serve(const ServeOptions& options, std::ostream& out, std::ostream& err) {
+  // A file that may grow no more is a full disk, to the log and to lock files as well.
+  std::signal(SIGXFSZ, SIG_IGN);
   render::Log log(
       render::LogSink::standard_error(), Clock::real(),
       {.format = options.json_logs ? render::LogFormat::json : render::LogFormat::logfmt});
