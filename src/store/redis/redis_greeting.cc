@@ -135,6 +135,11 @@ void RedisSession::on_greeting(const Pending& pending, const Reply& reply, MonoT
   if (first_part_done && !wants_credentials_ && !credentials_accepted_) send_scripts(now);
 }
 
+void RedisSession::note_skew(Instant store_now, Nanos way) {
+  fresh_report_.skew = store_now - (clock_.now() - way / 2);
+  fresh_report_.skew_doubt = way / 2;
+}
+
 void RedisSession::on_time(const Pending& pending, const Reply& reply, MonoTime now) {
   Instant store_now{};
   if (reply.root().type == ReplyType::error) {
@@ -143,7 +148,7 @@ void RedisSession::on_time(const Pending& pending, const Reply& reply, MonoTime 
     fail(row_of(LocalFault::malformed));
   } else {
     observe(pending.sent, now, store_now);
-    fresh_report_.skew = store_now - (clock_.now() - (now - pending.sent) / 2);
+    note_skew(store_now, now - pending.sent);
     if (judge_report() != nullptr || state_ != State::greeting) return;
     state_ = State::ready;
     events_.on_report(report_);
@@ -181,7 +186,7 @@ const ErrorRow* RedisSession::judge_self_test(const Pending& pending, const Repl
   }
   observe(pending.sent, now, store_now);
   fresh_report_.shard = tested_shard_;
-  fresh_report_.skew = store_now - (clock_.now() - (now - pending.sent) / 2);
+  note_skew(store_now, now - pending.sent);
   return judge_report();
 }
 

@@ -191,6 +191,7 @@ class RedisSession {
   void send_scripts(MonoTime now);
   void send_self_test(Kind kind, bool with_text, MonoTime now);
   bool has_own_keys() const noexcept { return !options_.cluster || !shard_.empty(); }
+  void note_skew(Instant store_now, Nanos way);
   void on_time(const Pending& pending, const Reply& reply, MonoTime now);
   void fail(const ErrorRow& row, std::string_view text = {});
 

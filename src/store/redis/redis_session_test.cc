@@ -515,6 +515,27 @@ TEST(RedisSession, TellsWhatTheStoreHasAlreadyDecided) {
   EXPECT_EQ(rope.session.report().skew, 3s);
 }
 
+// A store that hung for three seconds was said to have a clock that is 1.5 s ahead.
+TEST(RedisSession, SaysNothingOfAClockThatTheWayOfTheReplyLeavesUncertain) {
+  // The server had it at once, or as late as could be: nobody here can tell which.
+  for (const bool at_once : {true, false}) {
+    for (const Nanos ahead : {Nanos(0), Nanos(5s)}) {
+      Rope rope;
+      rope.store_ahead = ahead;
+      rope.session.opened({}, rope.now());
+      while (!rope.session.output().empty()) {
+        if (!at_once) rope.clock.advance(3s);
+        rope.execute();
+        if (at_once) rope.clock.advance(3s);
+        rope.deliver();
+      }
+      ASSERT_EQ(rope.session.state(), State::ready);
+      const auto& faults = rope.session.report().faults;
+      EXPECT_EQ(faults.size(), ahead > Nanos(0) ? 1U : 0U) << "five seconds are more than that";
+    }
+  }
+}
+
 TEST(RedisSession, ProbesWithTheSelfTest) {
   Rope rope;
   rope.open();

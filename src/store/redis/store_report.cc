@@ -147,7 +147,8 @@ void judge(StoreReport& report) {
         "maxmemory-policy " + report.maxmemory_policy +
             " deletes counters when memory is short, and with them what was used; set noeviction");
   }
-  if (std::chrono::abs(report.skew) >= kSkewWorthSaying) {
+  // A reply that was long under way says nothing of a clock.
+  if (std::chrono::abs(report.skew) >= kSkewWorthSaying + report.skew_doubt) {
     say(Severity::warning, "its clock is " + milliseconds(std::chrono::abs(report.skew)) +
                                (report.skew > Nanos{0} ? " ahead of" : " behind") +
                                " this host's; unless each worker's own clock is to count, limits "

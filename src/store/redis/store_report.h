@@ -35,7 +35,8 @@ struct StoreReport {
   std::uint64_t maxmemory = 0;
   std::string maxmemory_policy;
   std::optional<std::uint32_t> replicas;
-  Nanos skew{0};                 // the store's clock less ours
+  Nanos skew{0};                 // the store's clock less ours, taken as read half way
+  Nanos skew_doubt{0};           // how far that may be off: half of the way there and back
   Nanos probe_expiry{0};         // what the probe key's time to live read back as
   std::string permission_fault;  // the first command that the user may not run; empty: none
   std::vector<StoreFault> faults;
