@@ -490,6 +490,17 @@ TEST_F(SettlingGuard, TellsASecondProcessThatTheJournalIsTaken) {
       << "who only asks and goes records nothing";
 }
 
+// Who tidied up its folder had two processes write to one journal.
+TEST_F(SettlingGuard, TheJournalIsTakenThoughItsLockFileIsRemoved) {
+  Guard guard = open(policy());
+  ASSERT_TRUE(std::filesystem::remove(folder_.path() + "/journal/journal.lock"));
+  for (int i = 0; i < 2; ++i) {
+    const auto second = Guard::open(Policy::parse(policy()).value());
+    ASSERT_FALSE(second);
+    EXPECT_NE(second.error().message.find("another process"), std::string::npos);
+  }
+}
+
 TEST_F(SettlingGuard, DoesNotMoveItsJournalAtAReload) {
   Guard guard = open(policy());
   std::string moved = policy();

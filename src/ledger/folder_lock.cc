@@ -9,6 +9,18 @@
 #include <cstring>
 
 namespace weir::ledger {
+namespace {
+
+// `file` says which, where it is there.
+Error held_by_another(const std::string& folder, int file) {
+  char holder[24] = {};
+  const ssize_t bytes = file < 0 ? 0 : ::pread(file, holder, sizeof(holder) - 1, 0);
+  const std::string who = bytes > 0 ? " (process " + std::string(holder) + ")" : "";
+  return {ErrorCode::failed_precondition, "journal: another process" + who + " writes to " +
+                                              folder + "; give each process a folder of its own"};
+}
+
+}  // namespace
 
 Result<FolderLock> FolderLock::take(const std::string& folder) {
   const auto refused = [&folder](const char* why) {
@@ -16,29 +28,30 @@ Result<FolderLock> FolderLock::take(const std::string& folder) {
                  "journal: " + folder + " " + why + ": " + std::strerror(errno)};
   };
   if (::mkdir(folder.c_str(), 0750) != 0 && errno != EEXIST) return refused("cannot be made");
+  FolderLock lock;
+  lock.folder_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  // Where folders cannot be locked, as on NFS, the file says it alone.
+  const bool taken =
+      lock.folder_ >= 0 && ::flock(lock.folder_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   const std::string path = folder + "/journal.lock";
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+  lock.file_ = ::open(path.c_str(), O_RDWR | (taken ? 0 : O_CREAT) | O_CLOEXEC, 0640);
   // On a disk that became read-only the lock that is there serves as well.
-  const int held = descriptor >= 0 ? descriptor : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (held < 0) return refused("cannot be locked");
-  FolderLock lock(held);
-  if (::flock(held, LOCK_EX | LOCK_NB) != 0) {
+  if (lock.file_ < 0) lock.file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (taken) return held_by_another(folder, lock.file_);
+  if (lock.file_ < 0) return refused("cannot be locked");
+  if (::flock(lock.file_, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return refused("cannot be locked");
-    char holder[24] = {};
-    const ssize_t bytes = ::pread(held, holder, sizeof(holder) - 1, 0);
-    const std::string who = bytes > 0 ? " (process " + std::string(holder) + ")" : "";
-    return Error{ErrorCode::failed_precondition, "journal: another process" + who + " writes to " +
-                                                     folder +
-                                                     "; give each process a folder of its own"};
+    return held_by_another(folder, lock.file_);
   }
   const std::string self = std::to_string(::getpid());
   // Only for the message above.
-  if (::ftruncate(held, 0) == 0) (void)!::pwrite(held, self.data(), self.size(), 0);
+  if (::ftruncate(lock.file_, 0) == 0) (void)!::pwrite(lock.file_, self.data(), self.size(), 0);
   return lock;
 }
 
 FolderLock::~FolderLock() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  if (file_ >= 0) ::close(file_);
+  if (folder_ >= 0) ::close(folder_);
 }
 
 }  // namespace weir::ledger

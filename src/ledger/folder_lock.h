@@ -8,7 +8,8 @@
 namespace weir::ledger {
 
 // A folder that belongs to one process at a time. The system lets go of it when the process ends,
-// however it ends.
+// however it ends. Two locks: of a file in it, which network file systems keep as well, and of the
+// folder itself, which holds though somebody removes that file.
 class FolderLock {
  public:
   // Makes the folder where it is not there (its parent must be).
@@ -17,13 +18,16 @@ class FolderLock {
   //              invalid_argument: it cannot be made, or a file in it cannot be written.
   static Result<FolderLock> take(const std::string& folder);
 
-  FolderLock(FolderLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  FolderLock(FolderLock&& other) noexcept
+      : folder_(std::exchange(other.folder_, -1)), file_(std::exchange(other.file_, -1)) {}
   FolderLock& operator=(FolderLock&&) = delete;
   ~FolderLock();
 
  private:
-  explicit FolderLock(int descriptor) : descriptor_(descriptor) {}
-  int descriptor_;
+  FolderLock() = default;
+
+  int folder_ = -1;
+  int file_ = -1;
 };
 
 }  // namespace weir::ledger
