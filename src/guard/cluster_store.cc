@@ -298,7 +298,7 @@ class ClusterStore final : public SharedStore, private StoreLine {
         ask, [](SharedAsk& of) { of.asked_of->decide_without(of); },
         [this](SharedAsk& of, bool decided) {
           fallback_counters_.count(decided);
-          if (decided) of.asked_of->decided_by_fallback();
+          if (decided && of.counts_at(*of.asked_of)) of.asked_of->decided_by_fallback();
         });
     // It owns itself, unless whoever asks for it sends it along.
     if (!driver.begin(*second)) {

@@ -26,6 +26,7 @@ class Errand : public SharedAsk {
   // `loaded`: when the policy of those numbers was.
   Errand(std::span<const store::Counter> what, Instant loaded);
   std::span<const store::Counter> counters() const noexcept { return counters_; }
+  bool counts_at(const ShardDriver&) noexcept override { return false; }
 
  private:
   std::vector<std::string> keys_;

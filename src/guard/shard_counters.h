@@ -36,9 +36,9 @@ class ShardCounters {
   // A value at one of our keys that was none of ours, or damaged: it was treated as fresh, and
   // replaced.
   void count_repaired() noexcept { add(repaired_, 1); }
-  // An ask that was decided without the store.
+  // A request that was decided without the store.
   void count_without() noexcept { add(without_, 1); }
-  // An ask that another store decided in its place.
+  // A request that another store decided in its place.
   void count_by_fallback() noexcept { add(by_fallback_, 1); }
   // An ask for which there was no room on the way to the store's thread.
   void count_no_room() noexcept { add(no_room_, 1); }

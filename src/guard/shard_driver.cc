@@ -102,7 +102,7 @@ bool ShardDriver::begin(SharedAsk& ask) noexcept {
       break;
   }
   if (!host_.ask_another(ask)) {
-    counters_.count_without();
+    if (ask.counts_at(*this)) counters_.count_without();
     ask.decided(ladder_.without(ask.request, now, ask.findings()), now.store);
   }
   return false;
@@ -115,7 +115,7 @@ void ShardDriver::no_room(SharedAsk& ask) noexcept {
 }
 
 void ShardDriver::decide_without(SharedAsk& ask) noexcept {
-  counters_.count_without();
+  if (ask.counts_at(*this)) counters_.count_without();
   ask.asked_of = this;
   const Moment now = moment();
   if (const auto own = ask.decided_by_itself()) {

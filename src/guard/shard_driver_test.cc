@@ -1,8 +1,10 @@
 #include "guard/shard_driver.h"
+#include "guard/split_ask.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <memory>
@@ -82,6 +84,8 @@ class Rig : private ShardDriver::Host {
       held = true;
       return left;
     }
+    bool counts_at(const ShardDriver&) noexcept override { return !errand; }
+    bool errand = false;
     bool held = false;  // its caller cannot leave any more
     std::function<void()> on_decided;
     Rig* rig = nullptr;
@@ -701,6 +705,15 @@ TEST(ShardDriver, SaysAtTheReturnHowLongTheStoreWasAwayAndWhatWasDecidedWithoutI
   const MonoTime ended = rig.driver.connection().since;
   EXPECT_LT(ended, rig.driver.ladder().breaker().since());
   for (int i = 0; i < 3; ++i) rig.answered(2);
+  // What was sent beside answers nobody was answered by.
+  for (int i = 0; i < 5; ++i) {
+    Rig::Asked& errand = rig.prepared(1);
+    errand.counter.op = store::Op::refund;
+    errand.request.when_store_fails = FailurePolicy::closed;
+    errand.errand = true;
+    EXPECT_FALSE(rig.driver.begin(errand));
+    rig.driver.no_room(errand);
+  }
   rig.loop.run_for(10s);
   rig.redis.start_with_what_it_had();
   while (rig.driver.ladder().breaker().state() != breaker::ProbeState::closed) {
@@ -761,6 +774,37 @@ TEST(ShardDriver, ShowsSinceWhenTheStoreIsAwayThoughItsBreakerIsClosed) {
   rig.loop.run_for(5s);
   EXPECT_EQ(rig.driver.away_for(), std::nullopt);
   EXPECT_THAT(rig.metrics(), HasSubstr("weir_store_away_seconds{shard=\"0\"} 0\n"));
+}
+
+// One server has all slots of a request: it is one request to it, in however many parts it asks.
+TEST(ShardDriver, CountsARequestOfSeveralPartsOnce) {
+  class AllHere final : public SlotOwners {
+   public:
+    explicit AllHere(ShardDriver& all) : all_(all) {}
+    ShardDriver& owner(std::uint16_t) noexcept override { return all_; }
+    void send_soon(SharedAsk&, ShardDriver&) noexcept override {}
+
+   private:
+    ShardDriver& all_;
+  };
+  const Rule rule(Algorithm::fixed_window, 100, 1h);
+  const Rule other(Algorithm::fixed_window, 100, 1h, 8);
+  Rig rig(FailurePolicy::bounded, rule);
+  rig.redis.stop();
+  while (rig.driver.ladder().breaker().state() == breaker::ProbeState::closed) rig.answered(1);
+  const std::uint64_t before = rig.driver.counters().without();
+  AllHere owners(rig.driver);
+  for (int i = 0; i < 3; ++i) {
+    Rig::Asked& asked = rig.prepared(1);
+    const std::array both{rule.counter(1), other.counter(1)};
+    asked.request.counters = both;
+    const std::array<std::uint16_t, 2> slots{1, 2};
+    SplitAsk split(asked, slots, owners);
+    EXPECT_FALSE(split.begin());
+    ASSERT_TRUE(asked.verdict);
+    EXPECT_EQ(asked.verdict->rung, Rung::share);
+  }
+  EXPECT_EQ(rig.driver.counters().without() - before, 3U);
 }
 
 // Nobody asks, or too few do for the breaker to open: the outage is told all the same, once.

@@ -247,7 +247,7 @@ void ShardDriver::unanswered(Flight& flight, SharedAsk& ask, const redis::Answer
     note_unwanted(flight);
     return;
   }
-  counters_.count_without();
+  if (ask.counts_at(*this)) counters_.count_without();
   const Moment now = moment();
   const std::optional<SharedAsk::OwnDecision> own = ask.decided_by_itself();
   LadderVerdict verdict = own ? own->verdict : ladder_.without(ask.request, now, ask.findings());

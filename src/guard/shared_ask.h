@@ -42,6 +42,14 @@ class SharedAsk {
     return false;
   }
 
+  // Whether a decision that its store did not make is one more of a request: told who asks about
+  // each, once. Not of errands, which nobody was answered by; and of the parts of one request one
+  // at each shard.
+  virtual bool counts_at(const ShardDriver& shard) noexcept {
+    (void)shard;
+    return true;
+  }
+
   // Which store it is for: what follows a decision goes where the decision was made.
   enum class Where : std::uint8_t { first, fallback };
 

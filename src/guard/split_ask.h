@@ -92,7 +92,16 @@ class SplitAsk {
       return true;
     }
 
+    bool counts_at(const ShardDriver& shard) noexcept override {
+      for (const auto& part : of->parts_) {
+        if (part->counted_at == &shard) return false;
+      }
+      counted_at = &shard;
+      return true;
+    }
+
     SplitAsk* of = nullptr;
+    const ShardDriver* counted_at = nullptr;
     std::uint16_t slot = 0;
     std::vector<std::size_t> places;  // in the whole
     std::vector<store::Counter> counters;

@@ -62,9 +62,9 @@ struct KnownTable::Entry {
   bool pinned(Instant now) const { return spent && now.time_since_epoch().count() < forget_at_ns; }
 
   // The last known state under these numbers: used units stay used. Converted once, as the store
-  // would: from then on it runs off under the new numbers, and who waits as a denial under them said
-  // is not told to wait again. What was learnt stays beside it, for a caller that is still on its
-  // way with the numbers before. Not of a sliding_log.
+  // would: from then on it runs off under the new numbers, and who waits as a denial under them
+  // said is not told to wait again. What was learnt stays beside it, for a caller that is still on
+  // its way with the numbers before. Not of a sliding_log.
   const limit::State& known_under(const limit::Numbers& current, Instant now) const;
   // What the store would say remains now, as far as this worker knows; absent where it knows
   // nothing.
