@@ -31,13 +31,14 @@ void DomainJob::settle(const DomainPlan& plan, RateLimitAnswer& answer,
 }
 
 void DomainJob::afterwards(const DomainPlan& plan, std::span<const store::Finding> findings,
-                           Afterwards& out) const {
+                           bool by_store, Afterwards& out) const {
   const auto counters = plan.counters();
   out.count = out.refunds = 0;
-  // envoyproxy/ratelimit has added all of it already, and gives nothing back.
-  if (model_.rls.envoyproxy_prefix) return;
+  // envoyproxy/ratelimit adds what it denies, and gives nothing back.
+  const bool adds = model_.rls.envoyproxy_prefix.has_value();
+  if (adds && by_store) return;
   for (std::size_t i = 0; i < counters.size(); ++i) {
-    if (!findings[i].charged) continue;
+    if (!by_store || !findings[i].charged) continue;
     store::Counter& back = out.counters[out.count];
     back = counters[i];
     back.op = store::Op::refund;
@@ -48,7 +49,7 @@ void DomainJob::afterwards(const DomainPlan& plan, std::span<const store::Findin
   out.refunds = out.count;
   for (std::size_t i = 0; i < counters.size(); ++i) {
     if (counters[i].cost == 0) continue;
-    if (!plan.asked()[i].late && !model_.rls.count_denied) continue;
+    if (!plan.asked()[i].late && !adds && !model_.rls.count_denied) continue;
     out.counters[out.count] = counters[i];
     out.counters[out.count].op = store::Op::drain;
     out.places[out.count++] = i;

@@ -31,6 +31,7 @@ class DomainJob {
 
   // What is left to be told the store once the answer is known: what the step charged beside quotas
   // that deny is given back; late reports, and with `count_denied` all, are charged what is left.
+  // `by_store`: a store made these findings, and may have charged for them.
   // The counters of it, in `room`; `places` says which of the plan's each is.
   struct Afterwards {
     RawArray<store::Counter, 2 * store::kMaxCounters> counters;
@@ -38,7 +39,7 @@ class DomainJob {
     std::size_t refunds = 0;
     std::size_t count = 0;
   };
-  void afterwards(const DomainPlan& plan, std::span<const store::Finding> findings,
+  void afterwards(const DomainPlan& plan, std::span<const store::Finding> findings, bool by_store,
                   Afterwards& out) const;
   // Tells descriptors what the charge afterwards has left.
   static void tell_left(const DomainPlan& plan, std::size_t counter, const store::Finding& drained,

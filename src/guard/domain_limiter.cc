@@ -82,7 +82,7 @@ class LocalAsk {
   void settle_afterwards(std::span<const store::Finding> found, Instant now,
                          RateLimitAnswer& answer) {
     DomainJob::Afterwards& after = room_.after;
-    job_.afterwards(plan_, found, after);
+    job_.afterwards(plan_, found, true, after);
     const std::span counters(after.counters.data(), after.count);
     // Apart, since they may be of one counter.
     if (after.refunds > 0) {
@@ -133,6 +133,7 @@ class SharedDomainAsk final : public SharedAsk {
         .when_store_fails = strictest.scope->when_store_fails,
         .ceiling = strictest.ceiling,
         .ceiling_numbers = strictest.scope->ceiling ? &strictest.scope->ceiling->numbers : nullptr};
+    request.late = plan.late();
     request.decided_elsewhere = plan.quotas();
     answer_by = begun_ + patience_of(patience, impl_.shared()->deadline());
     loaded_at = domain_.loaded_at;
@@ -146,10 +147,7 @@ class SharedDomainAsk final : public SharedAsk {
     const bool by_store = (verdict.rung == Rung::store || by_fallback) && verdict.numbers_known;
     if (!by_store) take_over(verdict, now);
     if (by_fallback) answer_.decision.rung = Rung::fallback;
-    // A known denial is the store's word too: it is there to be told.
-    const bool there = by_store || verdict.rung == Rung::known;
-    if (there && !answer_.decision.allowed())
-      settle_afterwards(by_fallback ? Where::fallback : Where::first);
+    if (!answer_.decision.allowed()) settle_afterwards(verdict, by_store);
     job_.settle(plan, answer_, impl_.clock().mono() - begun_);
     listener_.answered(ticket_, std::move(answer_));
   }
@@ -168,17 +166,18 @@ class SharedDomainAsk final : public SharedAsk {
     if (!verdict.numbers_known) job_.word_without(plan, answer_);
   }
 
-  void settle_afterwards(Where to) {
+  void settle_afterwards(const ladder::LadderVerdict& verdict, bool by_store) {
     DomainJob::Afterwards after;
-    job_.afterwards(plan, findings(), after);
+    job_.afterwards(plan, findings(), by_store, after);
     const std::span<const store::Counter> counters(after.counters.data(), after.count);
-    for (const auto part : {counters.first(after.refunds), counters.subspan(after.refunds)}) {
-      for (const InSlot& each : by_slot(part, *impl_.shared())) {
-        auto errand = std::make_unique<LooseErrand>(each.counters, domain_.loaded_at, nullptr);
-        errand->where = to;
-        LooseErrand::send(std::move(errand), *impl_.shared(), impl_.clock().mono());
-      }
+    const MonoTime now = impl_.clock().mono();
+    for (const InSlot& each : by_slot(counters.first(after.refunds), *impl_.shared())) {
+      auto errand = std::make_unique<LooseErrand>(each.counters, domain_.loaded_at, nullptr);
+      errand->where = verdict.rung == Rung::fallback ? Where::fallback : Where::first;
+      LooseErrand::send(std::move(errand), *impl_.shared(), now);
     }
+    charge_rest(counters.subspan(after.refunds), verdict, request.when_store_fails,
+                domain_.loaded_at, *impl_.shared(), now);
   }
 
   Guard::Impl& impl_;

@@ -12,7 +12,7 @@ namespace weir::guard {
 //
 // All counters of an ask are one step: where one denies, none is charged. Afterwards a late report
 // (a descriptor's own hits above 1), and with `count_denied` every descriptor, is charged what is
-// left.
+// left: of the limit, or while its store is away of this worker's part.
 class DomainLimiter final : public RateLimiter {
  public:
   // `guard` outlives this.

@@ -250,6 +250,14 @@ std::uint64_t DomainPlan::quotas() const noexcept {
   return bits;
 }
 
+std::uint64_t DomainPlan::late() const noexcept {
+  std::uint64_t bits = 0;
+  for (std::size_t i = 0; i < count_; ++i) {
+    if (asked_[i].late) bits |= std::uint64_t{1} << i;
+  }
+  return bits;
+}
+
 bool DomainPlan::add(Met& met, const store::Counter& counter, const Asked& asked) {
   const KeyDigest digest = (*hasher_)(counter.key);
   std::size_t at = 0;

@@ -61,6 +61,7 @@ class DomainPlan {
   bool watches(std::size_t i) const noexcept { return counters_[i].shadow && !asked_[i].quota; }
   // Bit i: counters()[i] is of a quota, which denies together with the others.
   std::uint64_t quotas() const noexcept;
+  std::uint64_t late() const noexcept;  // the same of late reports
   // Of the limits it counts by, the one whose scope is the strictest while the store cannot be
   // asked; those in shadow have no say beside others. Requires: there is a counter.
   const BoundLimit& strictest() const noexcept;

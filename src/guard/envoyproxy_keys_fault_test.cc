@@ -268,6 +268,19 @@ TEST_F(EnvoyproxyKeys, WithoutTheStoreAWorkerHasItsPart) {
   EXPECT_EQ(server_.text({"GET", name}), "2");
 }
 
+// There every denied hit is added, and in an outage to the part.
+TEST_F(EnvoyproxyKeys, WithoutTheStoreADenialUsesUpThePart) {
+  Guard guard = open(kDomain, "2s").value();
+  DomainLimiter limiter(guard);
+  ASSERT_EQ(ask(limiter, {{{{"broad", "first"}}}}).decision.rung, Rung::store);
+  server_.kill();
+  EXPECT_TRUE(ask(limiter, {{{{"broad", "x"}}}}).decision.allowed());
+  EXPECT_FALSE(ask(limiter, {{{{"broad", "x"}}, 30}}).decision.allowed());
+  EXPECT_FALSE(ask(limiter, {{{{"broad", "x"}}}}).decision.allowed());
+  EXPECT_NE(guard.impl().shared()->state_json().find("\"owed_units\":0"), std::string::npos)
+      << "nothing is owed there";
+}
+
 TEST_F(EnvoyproxyKeys, OnAClusterEveryNameIsWhereItsNameSays) {
   testing::RedisCluster cluster;
   url_ = cluster.url();

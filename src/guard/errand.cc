@@ -1,6 +1,7 @@
 #include "guard/errand.h"
 
 #include <algorithm>
+#include <array>
 
 #include "guard/shared_store.h"
 
@@ -33,6 +34,30 @@ std::vector<InSlot> by_slot(std::span<const store::Counter> counters, const Shar
     part->places.push_back(i);
   }
   return parts;
+}
+
+void charge_rest(std::span<const store::Counter> drains, const ladder::LadderVerdict& verdict,
+                 FailurePolicy policy, Instant loaded_at, SharedStore& store, MonoTime now) {
+  // Who is blocked by one limit has used nothing of the others.
+  if (drains.empty() || verdict.reason == Reason::blocked) return;
+  const bool by_fallback = verdict.rung == Rung::fallback;
+  const bool by_store = verdict.rung == Rung::store || verdict.rung == Rung::known;
+  // Who counts there too drains nothing: what it denies has been added, or is known while it is
+  // away.
+  const bool is_told = drains.front().kept == store::Kept::weir;
+  if (is_told && (by_store || by_fallback)) {
+    for (const InSlot& each : by_slot(drains, store)) {
+      auto errand = std::make_unique<LooseErrand>(each.counters, loaded_at, nullptr);
+      errand->where = by_fallback ? SharedAsk::Where::fallback : SharedAsk::Where::first;
+      // A denial that is known may be all there is: the store is away.
+      if (by_store) errand->request.when_store_fails = policy;
+      LooseErrand::send(std::move(errand), store, now);
+    }
+    return;
+  }
+  std::array<store::Finding, store::kMaxCounters> findings;
+  (void)store.decide_without({.counters = drains, .cost = 0, .when_store_fails = policy},
+                             std::span(findings).first(drains.size()));
 }
 
 void LooseErrand::send(std::unique_ptr<LooseErrand> errand, SharedStore& store, MonoTime now) {

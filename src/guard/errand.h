@@ -45,6 +45,14 @@ struct InSlot {
 // another, nor waits for one that is away.
 std::vector<InSlot> by_slot(std::span<const store::Counter> counters, const SharedStore& store);
 
+// Charges work that is done with what is left of the limits that had no room for it, and nobody
+// waits for it: in the store that denied it by `verdict`. Where no store did, this worker's parts
+// are used up before this returns, and are owed, if `policy` is to serve parts.
+//
+// Requires:    `drains` are counters of the denied request, to be drained.
+void charge_rest(std::span<const store::Counter> drains, const ladder::LadderVerdict& verdict,
+                 FailurePolicy policy, Instant loaded_at, SharedStore& store, MonoTime now);
+
 // One that nobody waits for: it goes once it was decided.
 class LooseErrand final : public Errand {
  public:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "guard/compose.h"
 #include "guard/openable.h"
@@ -257,11 +258,19 @@ Decision Guard::Impl::decide_local(const guard::BoundPolicy& policy, const guard
     } else if (ask_local_metered(plan, options, call.get(), decision)) {
       decision = reserved_in_time(plan, options, call, decision);
     }
+    if (call != nullptr && call->late) charge_rest(plan, decision);
   }
   std::optional<Nanos> took;
   if (timing) took = clock_->mono() - begun;
   settle(decision, policy, route, options, took);
   return decision;
+}
+
+void Guard::Impl::charge_rest(const guard::Plan& plan, const Decision& decision) noexcept {
+  if (decision.verdict != Verdict::limited || decision.rung != Rung::store) return;
+  const std::vector<store::Counter> drains = plan.drains();
+  std::array<store::Finding, guard::kMaxRules> found;
+  (void)store_->decide(drains, clock_->now(), std::span(found).first(drains.size()));
 }
 
 bool Guard::Impl::ask_local_metered(guard::Plan& plan, const CheckOptions& options,

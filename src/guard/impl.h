@@ -123,8 +123,10 @@ class Guard::Impl {
     std::span<store::Finding> all;
   };
   void ask_local(const guard::Plan& plan, Decision& decision, LocalFindings& findings) noexcept;
-  // The same with all that metered routes and calls add; true: it stands only once it is a
-  // reservation.
+  // What work that is done, and was denied so, takes of the limits: what is left.
+  void charge_rest(const guard::Plan& plan, const Decision& decision) noexcept;
+  // The same as ask_local() with all that metered routes and calls add; true: it stands only once
+  // it is a reservation.
   bool ask_local_metered(guard::Plan& plan, const CheckOptions& options, guard::MeteredCall* call,
                          Decision& decision) noexcept;
   // The same, awaited, but no longer than its caller would wait for the disk.

@@ -171,6 +171,16 @@ store::Counter mark_of(const RequestName& name, std::size_t i, char* room, std::
 
 }  // namespace
 
+std::vector<store::Counter> Plan::drains() const {
+  std::vector<store::Counter> out;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (counters[i].cost == 0) continue;
+    out.push_back(counters[i]);
+    out.back().op = store::Op::drain;
+  }
+  return out;
+}
+
 void Plan::name_request(std::string_view key, std::uint64_t metered, const CounterHasher& hasher,
                         const ValueDigester& digester) {
   std::string tenant;

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/counter_hasher.h"
 #include "base/key_digest.h"
@@ -72,6 +73,9 @@ struct Plan {
   Outcome make(const BoundRoute& to, const BoundPolicy& policy, const Values& values,
                std::uint64_t units, const CounterHasher& hasher,
                const ValueDigester& digester) noexcept;
+
+  // The rules' counters that this request is charged, to be drained.
+  std::vector<store::Counter> drains() const;
 
   // Names the request, whose `metered` counters (bit by bit) are its tenant's. After make().
   void name_request(std::string_view key, std::uint64_t metered, const CounterHasher& hasher,

@@ -53,6 +53,9 @@ struct RateLimitAsk {
   std::span<const AskedDescriptor> descriptors;
   std::uint64_t hits = 1;
   std::optional<Nanos> deadline;  // the proxy's patience from now on
+  // Names the request, as CheckOptions::idempotency_key does; empty: it has no name. Says something
+  // on routes that meter; at most kMaxIdempotencyKeyBytes.
+  std::string_view idempotency_key{};
 };
 
 // What one descriptor met.

@@ -9,6 +9,7 @@
 
 #include "guard/descriptor_values.h"
 #include "guard/impl.h"
+#include "guard/metered_call.h"
 
 namespace weir::guard {
 namespace {
@@ -180,6 +181,16 @@ bool is_report(const RateLimitAsk& ask) noexcept {
                      [](const AskedDescriptor& each) { return each.hits.value_or(0) > 1; });
 }
 
+// What goes with its check; null: nothing.
+Guard::Impl::CallRef call_for(const RateLimitAsk& ask) {
+  const bool late = is_report(ask);
+  if (!late && ask.idempotency_key.empty()) return nullptr;
+  auto call = std::make_shared<MeteredCall>();
+  call->idempotency_key = ask.idempotency_key;
+  call->late = late;
+  return call;
+}
+
 // The reservation that the ask settles, and as how many units; empty: it settles none.
 struct Settles {
   std::string_view reservation;
@@ -247,7 +258,7 @@ bool RouteLimiter::decide(const RateLimitAsk& ask, RateLimitAnswer& answer,
   } else if (meters && is_report(ask)) {
     impl.report_async(name, DescriptorValues(values.values()), options.cost, answered);
   } else {
-    guard_.check_async(name, values.values(), options, answered);
+    impl.check_async(name, DescriptorValues(values.values()), options, answered, call_for(ask));
   }
   if (shared->phase.exchange(Pending::left, std::memory_order_acq_rel) != Pending::answered) {
     return false;

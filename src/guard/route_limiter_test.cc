@@ -151,11 +151,22 @@ TEST_F(RouteLimiterTest, AnyBytesAndLongValuesAreCounted) {
 TEST_F(RouteLimiterTest, HitsOfADescriptorHoldAndZeroIsAProbe) {
   EXPECT_EQ(ask("all", {{{}, 0}}).statuses[0].remaining, 3U);
   EXPECT_EQ(ask("all", {{{}, 2}}).statuses[0].remaining, 1U);
-  const auto over = ask("all", {{{}, 2}});
-  EXPECT_TRUE(over.statuses[0].over);
-  EXPECT_EQ(ask("all", {{{}, 0}}).statuses[0].remaining, 1U);
   EXPECT_EQ(ask("all", {{{}}}, 1).statuses[0].remaining, 0U);
   EXPECT_FALSE(ask("all", {{{}, 1}}).decision.allowed());
+}
+
+// What a descriptor says of its own was used already; what the request says is asked for.
+TEST_F(RouteLimiterTest, ALateReportTakesWhatIsLeftOfEveryRule) {
+  const Entries both = {{"ip", "192.0.2.1"}, {"user", "ann"}};
+  EXPECT_FALSE(ask("login", {{both}}, 3).decision.allowed());
+  EXPECT_EQ(ask("login", {{both, 0}}).statuses[0].remaining, 2U) << "a request takes nothing";
+  const auto late = ask("login", {{both, 3}});
+  EXPECT_EQ(late.decision.verdict, Verdict::limited);
+  EXPECT_TRUE(late.statuses[0].over);
+  EXPECT_EQ(late.statuses[0].remaining, 0U);
+  EXPECT_FALSE(ask("login", {{both}}).decision.allowed());
+  const Decision elsewhere = guard.peek("login", {{"ip", "192.0.2.9"}, {"user", "ann"}});
+  EXPECT_EQ(elsewhere.rules()[1].remaining, 7U);
 }
 
 TEST_F(RouteLimiterTest, ResetIsWhenTheWindowEnds) {

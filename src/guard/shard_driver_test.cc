@@ -356,6 +356,29 @@ TEST(ShardDriver, ALateChargeLowersWhatIsOwed) {
   }
 }
 
+// A late report that the store carried out after all: it is charged there, and owed no more.
+TEST(ShardDriver, ALateDrainLowersWhatIsOwed) {
+  for (const std::uint64_t used : {3U, 30U}) {
+    const Rule rule(Algorithm::fixed_window, 10, 1h);
+    Rig rig(FailurePolicy::bounded, rule);
+    rig.link.cut_down = true;
+    Rig::Asked& asked = rig.prepared(used);
+    asked.counter.op = store::Op::drain;
+    if (rig.driver.begin(asked)) rig.driver.send(asked);
+    rig.loop.run_for(kDeadline);
+    ASSERT_TRUE(asked.verdict);
+    EXPECT_EQ(rig.driver.ladder().known().owed_units(rig.driver.moment().store),
+              std::min<std::uint64_t>(used, 5));
+    rig.link.cut_down = false;
+    rig.redis.mended(rig.link);
+    rig.loop.run_for(10ms);
+    EXPECT_EQ(rig.driver.ladder().known().owed_units(rig.driver.moment().store), 0U);
+    Rig::Asked& probe = rig.answered(0);
+    EXPECT_EQ(probe.findings()[0].step.remaining, used == 3 ? 7U : 0U);
+    EXPECT_NE(rig.metrics().find("result=\"done\"} 0\n"), std::string::npos);
+  }
+}
+
 // The metered rule is served beyond its part; the other one is charged to its own, and owed.
 TEST(ShardDriver, ALateChargeLowersWhatIsOwedOfARuleBesideOneThatIsServedBeyondItsPart) {
   const Rule metered(Algorithm::fixed_window, 4, 1h);

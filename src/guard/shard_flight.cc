@@ -318,14 +318,22 @@ void ShardDriver::take_back(const Flight& flight, std::span<const store::Counter
     held.push_back(recording.late->lock());
   for (std::size_t i = 0; i < counters.size(); ++i) {
     const store::Finding& found = answer.counters[i].finding;
-    // A drain is of an answer that was given, and right whenever it comes.
-    if (counters[i].op != store::Op::take || !found.charged) continue;
+    // A drain is of an answer that was given, and right whenever it comes: it is not given back,
+    // but what it took of this worker's part is owed no longer.
+    const bool drains = counters[i].op == store::Op::drain;
+    if ((counters[i].op != store::Op::take && !drains) || !found.charged) continue;
     const Instant receipt = found.step.receipt();
     Superfluous superfluous = flight.superfluous[i];
     for (const Flight::Recording& recording : flight.recordings) {
       if (!recording.late->withdrawn()) continue;
       superfluous.units += flight.costs[i];
       if ((recording.owed >> i & 1) != 0) superfluous.owed_units -= flight.costs[i];
+    }
+    if (drains) {
+      const std::uint64_t owed = std::min(superfluous.owed_units, found.units);
+      if (owed > 0)
+        (void)ladder_.known().forgive(counters[i], superfluous.outage, receipt, owed, now.store);
+      continue;
     }
     std::uint64_t twice = std::min(superfluous.units, found.units);
     const std::uint64_t owed = std::min(superfluous.owed_units, found.units - twice);

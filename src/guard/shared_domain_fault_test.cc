@@ -37,12 +37,12 @@ class SharedDomain : public ::testing::Test {
   ~SharedDomain() override { std::filesystem::remove_all(folder_); }
 
   Result<Guard> open(const std::string& rls, const std::string& domain,
-                     const std::string& deadline = "5s") {
+                     const std::string& deadline = "5s", const std::string& routes = "{}") {
     std::ofstream(folder_ / "weir.yaml")
         << "store:\n  url: "
         << (url_.empty() ? "redis://127.0.0.1:" + std::to_string(server_.port()) : url_)
         << "\n  connect_timeout: 2s\n  deadline: " << deadline
-        << "\n  workers: {of: 2, index: 0}\nroutes: {}\n"
+        << "\n  workers: {of: 2, index: 0}\nroutes: " << routes << '\n'
         << rls;
     std::ofstream(folder_ / "domain.yaml") << domain;
     auto policy = Policy::load(folder_.string());
@@ -59,7 +59,7 @@ class SharedDomain : public ::testing::Test {
     for (const Asked& each : descriptors) asked.push_back({each.entries, each.limit, each.hits});
     RateLimitAnswer answer;
     const std::uint64_t ticket = ++ticket_;
-    if (limiter.decide({.domain = "d", .descriptors = asked}, answer, mailbox_, ticket)) {
+    if (limiter.decide({.domain = domain_, .descriptors = asked}, answer, mailbox_, ticket)) {
       return answer;
     }
     return mailbox_.take(ticket);
@@ -80,6 +80,7 @@ class SharedDomain : public ::testing::Test {
   std::filesystem::path folder_;
   Mailbox mailbox_;
   std::uint64_t ticket_ = 0;
+  std::string domain_ = "d";  // that is asked about
 };
 
 constexpr const char* kSharedDomain = R"(
@@ -209,6 +210,47 @@ TEST_F(SharedDomain, OnAClusterALateReportDrainsWhatCanBeReached) {
     (void)ask(limiter, {{{{"broad", near}}, 5}, {{{"broad", far}}, 2}});
   }
   EXPECT_TRUE(comes_to(limiter, {{{"broad", near}}, 0}, 0));
+}
+
+// Reports of an outage were answered, and left the part as it was: whoever reports did not meter.
+TEST_F(SharedDomain, ALateReportUsesUpThisWorkersPartWhileTheStoreIsAway) {
+  const std::string routes = R"(
+  native:
+    limits: [{requests: 10, per: day, by: [user], algorithm: fixed_window}]
+    protects: capacity
+    ceiling: 1000 per second)";
+  Guard guard =
+      open("inputs: [user]\nrls: {protects: capacity}\n", kSharedDomain, "2s", routes).value();
+  DomainLimiter limiter(guard);
+  ASSERT_EQ(ask(limiter, {{{{"broad", "first"}}}}).decision.rung, Rung::store);
+  ASSERT_EQ(ask(limiter, {{{{"broad", "known"}}, 2}}).decision.rung, Rung::store);
+  server_.kill();
+  for (const std::string domain : {"d", "native"}) {
+    SCOPED_TRACE(domain);
+    domain_ = domain;
+    const std::string key = domain == "d" ? "broad" : "user";
+    const auto is_over = [&](const RateLimitAnswer& answer) {
+      EXPECT_EQ(answer.decision.verdict, Verdict::limited);
+      EXPECT_EQ(answer.decision.rung, Rung::share);
+      EXPECT_EQ(answer.decision.reason, Reason::over_share);
+      EXPECT_TRUE(answer.statuses[0].over);
+    };
+    // Its part is five: more than the whole limit, more than the part, more than is left of it.
+    is_over(ask(limiter, {{{{key, "whole"}}, 30}}));
+    is_over(ask(limiter, {{{{key, "whole"}}}}));
+    is_over(ask(limiter, {{{{key, "part"}}, 6}}));
+    is_over(ask(limiter, {{{{key, "part"}}}}));
+    EXPECT_TRUE(ask(limiter, {{{{key, "left"}}, 2}}).decision.allowed());
+    is_over(ask(limiter, {{{{key, "left"}}, 4}}));
+    is_over(ask(limiter, {{{{key, "left"}}}}));
+  }
+  domain_ = "d";
+  // What is known to be over the limit for this cost is not for a smaller one.
+  EXPECT_EQ(ask(limiter, {{{{"broad", "known"}}, 9}}).decision.rung, Rung::known);
+  EXPECT_EQ(ask(limiter, {{{{"broad", "known"}}}}).decision.verdict, Verdict::limited);
+  // And the store is told of as much as the part held.
+  server_.start();
+  EXPECT_TRUE(comes_to(limiter, {{{"broad", "whole"}}, 0}, 5));
 }
 
 // The numbers came with the request, which is over once it was answered; the report is told after.

@@ -46,6 +46,7 @@ class Guard::Impl::Job : public guard::SharedAsk {
                .ceiling = route_.ceiling,
                .ceiling_numbers = route.ceiling ? &route.ceiling->numbers : nullptr};
     request.marks = plan.marks;
+    if (call_ != nullptr && call_->late) request.late = ~std::uint64_t{0};
     if (impl_.usage_) {
       request.metered = guard::UsageRecorder::metered(plan);
       if (request.metered != 0 && route.overspend) request.overspend = &*route.overspend;
@@ -83,6 +84,10 @@ class Guard::Impl::Job : public guard::SharedAsk {
     if (!reserves() && !recorded_) impl_.record_admitted(plan, found, options_, decision);
     if (verdict.unenforced) impl_.metrics_.count_unenforced(route_.metrics);
     impl_.settle(decision, *policy_, route_, options_, impl_.clock_->mono() - begun_);
+    if (call_ != nullptr && call_->late && !decision.allowed()) {
+      guard::charge_rest(plan.drains(), verdict, request.when_store_fails, route_.loaded_at,
+                         *impl_.shared_, impl_.clock_->mono());
+    }
     return decision;
   }
 

@@ -99,6 +99,7 @@ LadderRequest part_of(const LadderRequest& whole, std::span<const Counter> count
   part.counters = counters;
   part.ceiling = nullptr;
   part.metered = gather(whole.metered, places);
+  part.late = gather(whole.late, places);
   part.decided_elsewhere = gather(whole.decided_elsewhere, places);
   const std::size_t limits = whole.counters.size() - whole.marks;
   part.marks = static_cast<std::size_t>(

@@ -232,16 +232,43 @@ KnownTable::Spent KnownTable::spend(std::span<const Share> shares, Instant store
     const Counter& counter = *shares[i].counter;
     if (counter.cost == 0 || entries[i] == nullptr) continue;
     if (findings[i].step.outcome != Outcome::allowed) continue;
-    findings[i].charged = true;
-    findings[i].units = counter.cost;
-    entries[i]->charge(store_now, counter.cost);
-    entries[i]->spent = true;
-    // Nobody who counts there could tell a second telling from the first.
-    if (counter.kept != store::Kept::weir) continue;
-    entries[i]->owe(*counter.numbers, next_outage_, store_now, counter.cost);
-    recount(slot_of(counter.digest), *entries[i], store_now);
+    charge(shares[i], *entries[i], store_now, counter.cost, findings[i]);
   }
   return verdict;
+}
+
+void KnownTable::charge(const Share& share, Entry& entry, Instant store_now, std::uint64_t units,
+                        store::Finding& finding) {
+  const Counter& counter = *share.counter;
+  finding.charged = true;
+  finding.units = units;
+  entry.charge(store_now, units);
+  entry.spent = true;
+  // Nobody who counts there could tell a second telling from the first.
+  if (counter.kept != store::Kept::weir) return;
+  entry.owe(*counter.numbers, next_outage_, store_now, units);
+  recount(slot_of(counter.digest), entry, store_now);
+}
+
+void KnownTable::use_up(std::span<const Share> shares, Instant store_now,
+                        std::span<store::Finding> findings) {
+  const Locks locks(*this, shares);
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const Counter& counter = *shares[i].counter;
+    findings[i] = {.op = counter.op, .charged = false};
+    Entry* const entry =
+        shares[i].part ? find_or_make(slot_of(counter.digest), counter.digest, store_now) : nullptr;
+    (void)look(shares[i], entry, store_now, findings[i].step);
+    if (entry == nullptr) continue;
+    const std::uint64_t units =
+        std::min<std::uint64_t>(entry->peek(store_now, 0).remaining, counter.cost);
+    if (units == 0) continue;
+    // As of a charge that fits: what is left, and its receipt.
+    const Outcome outcome = findings[i].step.outcome;
+    findings[i].step = entry->peek(store_now, units);
+    findings[i].step.outcome = outcome;
+    charge(shares[i], *entry, store_now, units, findings[i]);
+  }
 }
 
 // What one part says of the cost, whether or not it is in shadow.

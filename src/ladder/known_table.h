@@ -108,6 +108,10 @@ class KnownTable {
   void unspend(std::span<const Share> shares, Instant store_now,
                std::span<const store::Finding> findings, std::uint64_t forgiven);
 
+  // Charges this worker's parts with work that is done: as much as is left of each, up to the
+  // counter's cost, and that is owed. Where there is no part, or no room to count, nothing.
+  void use_up(std::span<const Share> shares, Instant store_now, std::span<store::Finding> findings);
+
   // What the store is to be told with the next ask of this counter; absent where nothing is owed
   // any more.
   std::optional<OwedUnits> owed(const store::Counter& counter, Instant store_now) const;
@@ -149,6 +153,8 @@ class KnownTable {
   Slot& slot_of(const KeyDigest& digest) const noexcept { return slots_[place_of(digest)]; }
   Entry* find(Slot& slot, const KeyDigest& digest) const;
   Entry* find_or_make(Slot& slot, const KeyDigest& digest, Instant store_now);
+  void charge(const Share& share, Entry& entry, Instant store_now, std::uint64_t units,
+              store::Finding& finding);
   static Spent look(const Share& share, Entry* entry, Instant store_now, limit::Step& step);
   bool make_room(Slot& slot, Instant store_now);
   static bool go_or_stay(Slot& slot, std::list<KeyDigest>& list, Instant store_now);

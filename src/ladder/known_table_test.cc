@@ -159,6 +159,40 @@ TEST(KnownTable, AllCountersOfARequestOrNone) {
   EXPECT_EQ(alone, 8) << "a denied request charged a rule that would have let it through";
 }
 
+// What was used is used: as much of it as the part has left, and it is owed.
+TEST(KnownTable, WorkThatIsDoneUsesUpThePart) {
+  for (const Algorithm algorithm : {Algorithm::gcra, Algorithm::fixed_window,
+                                    Algorithm::sliding_window, Algorithm::sliding_log}) {
+    SCOPED_TRACE(to_string(algorithm));
+    Worker worker(numbers(algorithm, 100), 0, 2);
+    ASSERT_EQ(worker.spend(seconds(1), 1, 20), Spent::admitted);
+    Counter done = worker.counter(1, 70);
+    done.op = store::Op::drain;
+    const std::array share{KnownTable::Share{&done, worker.place(), worker.part()}};
+    std::array<store::Finding, 1> findings;
+    worker.table().use_up(share, at(seconds(1)), findings);
+    EXPECT_TRUE(findings[0].charged);
+    EXPECT_EQ(findings[0].units, 30U);
+    EXPECT_EQ(findings[0].step.remaining, 0U);
+    EXPECT_EQ(worker.spend(seconds(1)), Spent::exhausted);
+    EXPECT_EQ(worker.table().owed(worker.counter(1), at(seconds(1)))->units, 50U);
+    worker.table().use_up(share, at(seconds(1)), findings);
+    EXPECT_FALSE(findings[0].charged) << "nothing was left";
+    EXPECT_EQ(worker.table().owed(worker.counter(1), at(seconds(1)))->units, 50U);
+  }
+}
+
+TEST(KnownTable, WorkThatIsDoneTakesNoMoreThanItUsed) {
+  Worker worker(numbers(Algorithm::fixed_window, 100), 0, 2);
+  Counter done = worker.counter(1, 20);
+  done.op = store::Op::drain;
+  const std::array share{KnownTable::Share{&done, worker.place(), worker.part()}};
+  std::array<store::Finding, 1> findings;
+  worker.table().use_up(share, at(seconds(1)), findings);
+  EXPECT_EQ(findings[0].units, 20U);
+  EXPECT_EQ(worker.admitted(60, seconds(1)), 30);
+}
+
 TEST(KnownTable, UnspendGivesBackWhatWasJustSpent) {
   Worker worker(numbers(Algorithm::fixed_window, 4), 0, 1);
   const Counter asked = worker.counter(1, 3);

@@ -24,6 +24,10 @@ std::optional<limit::Step> never_at_all(const Counter& counter) {
   return step;
 }
 
+bool drains(std::span<const Counter> counters) {
+  return !counters.empty() && counters.front().op == store::Op::drain;
+}
+
 bool never_fits(std::span<const Counter> counters, std::span<const Finding> findings) {
   for (std::size_t i = 0; i < counters.size(); ++i) {
     if (!counters[i].shadow && findings[i].step.outcome == Outcome::never_fits) return true;
@@ -183,7 +187,8 @@ LadderVerdict ShardLadder::without_marks(const LadderRequest& request, const Mom
       return verdict;
     case FailurePolicy::bounded:
     case FailurePolicy::settle:
-      return share(request, now, findings);
+      return drains(request.counters) ? use_up(request, now, findings)
+                                      : share(request, now, findings);
   }
   return refused(now);
 }
@@ -224,6 +229,36 @@ void ShardLadder::unspend(const LadderRequest& asked, const Moment& now,
   known_.unspend(mine.view(), now.store, findings, charged_late);
 }
 
+LadderVerdict ShardLadder::use_up(const LadderRequest& request, const Moment& now,
+                                  std::span<Finding> findings) noexcept {
+  const auto division = division_.read();
+  Shares mine;
+  shares_of(request, *division, 0, mine);
+  known_.use_up(mine.view(), now.store, findings);
+  return {.verdict = Verdict::allowed,
+          .rung = Rung::share,
+          .reason = Reason::within_limit,
+          .retry_after = {},
+          .numbers_known = true};
+}
+
+namespace {
+
+// Whether the parts that cannot hold their cost are there, and are those of late reports alone:
+// these are over the limit, as they would be where the whole of it cannot hold them.
+bool only_late(const LadderRequest& request, std::span<const KnownTable::Share> shares,
+               std::span<const Finding> findings) {
+  bool any = false;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    if (shares[i].counter->shadow || findings[i].step.outcome != Outcome::never_fits) continue;
+    if (!shares[i].part || (request.late >> i & 1) == 0) return false;
+    any = true;
+  }
+  return any;
+}
+
+}  // namespace
+
 LadderVerdict ShardLadder::share(const LadderRequest& request, const Moment& now,
                                  std::span<Finding> findings) noexcept {
   const auto division = division_.read();
@@ -235,7 +270,9 @@ LadderVerdict ShardLadder::share(const LadderRequest& request, const Moment& now
                         .retry_after = {},
                         .numbers_known = true,
                         .record = request.metered != 0 && request.cost > 0};
-  const KnownTable::Spent spent = known_.spend(mine.view(), now.store, findings);
+  KnownTable::Spent spent = known_.spend(mine.view(), now.store, findings);
+  const bool never = spent == KnownTable::Spent::no_part;
+  if (never && only_late(request, mine.view(), findings)) spent = KnownTable::Spent::exhausted;
   if (spent != KnownTable::Spent::admitted && request.overspend != nullptr &&
       serve_beyond(request, *division, now, findings, verdict)) {
     return verdict;
@@ -248,7 +285,7 @@ LadderVerdict ShardLadder::share(const LadderRequest& request, const Moment& now
     case KnownTable::Spent::exhausted:
       verdict.verdict = Verdict::limited;
       verdict.reason = Reason::over_share;
-      verdict.retry_after = longest_wait(request.counters, findings);
+      if (!never) verdict.retry_after = longest_wait(request.counters, findings);
       verdict.record = false;
       return verdict;
     case KnownTable::Spent::no_part: {

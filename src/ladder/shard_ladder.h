@@ -35,6 +35,9 @@ struct LadderRequest {
   // The last so many counters are no limits but marks of an idempotency key: a store that has them
   // denies the request. Without the store they say nothing.
   std::size_t marks = 0;
+  // Bit i says that counters[i] reports what was used already: a part that cannot hold it is used
+  // up rather than too small.
+  std::uint64_t late = 0;
   // Bit i says that counters[i] is in shadow for the store's sake alone: others decide by it, so
   // that it is no rule that denies nobody.
   std::uint64_t decided_elsewhere = 0;
@@ -117,7 +120,9 @@ class ShardLadder {
   Begin begin(const LadderRequest& request, const Moment& now, std::span<store::Finding> findings,
               LadderVerdict& verdict) noexcept;
 
-  // The route's policy decides.
+  // The route's policy decides. Counters to be drained use up this worker's part where the policy
+  // is to serve parts, and are owed; else nobody hears of them. A request is of such counters
+  // alone, or of none.
   LadderVerdict without(const LadderRequest& request, const Moment& now,
                         std::span<store::Finding> findings) noexcept;
 
@@ -158,6 +163,8 @@ class ShardLadder {
                               std::span<store::Finding> findings) noexcept;
   LadderVerdict share(const LadderRequest& request, const Moment& now,
                       std::span<store::Finding> findings) noexcept;
+  LadderVerdict use_up(const LadderRequest& request, const Moment& now,
+                       std::span<store::Finding> findings) noexcept;
   struct Shares {
     RawArray<KnownTable::Share, store::kMaxCounters> all;
     std::size_t count = 0;

@@ -170,6 +170,37 @@ TEST_F(ShardLadderTest, BoundedRefusesWhereThisWorkerHasNoPart) {
   EXPECT_TRUE(above->retry_after);
 }
 
+// As a cost above the whole limit is over it, where it reports what was used.
+TEST_F(ShardLadderTest, ALateReportAboveThePartIsOverItAndUsesItUp) {
+  ladder_.divide(Division::fixed(2, 0));
+  open_breaker();
+  std::array counters{counter(30)};
+  LadderRequest late = request(counters, FailurePolicy::bounded, nullptr, 30);
+  late.late = 1;
+  LadderVerdict verdict = ladder_.without(late, now(), findings_);
+  EXPECT_EQ(verdict.verdict, Verdict::limited);
+  EXPECT_EQ(verdict.rung, Rung::share);
+  EXPECT_EQ(verdict.reason, Reason::over_share);
+  EXPECT_EQ(verdict.retry_after, std::nullopt) << "it never fits";
+  counters[0].op = store::Op::drain;
+  for (const FailurePolicy policy : {FailurePolicy::closed, FailurePolicy::open}) {
+    (void)ladder_.without(request(counters, policy, nullptr, 0), now(), findings_);
+    EXPECT_EQ(ladder_.known().owed_units(now().store), 0U) << "these serve no parts";
+  }
+  (void)ladder_.without(request(counters, FailurePolicy::bounded, nullptr, 0), now(), findings_);
+  EXPECT_EQ(findings_[0].units, 5U);
+  EXPECT_EQ(ladder_.known().owed_units(now().store), 5U);
+  EXPECT_EQ(ask(FailurePolicy::bounded)->verdict, Verdict::limited);
+}
+
+TEST_F(ShardLadderTest, ALateReportIsRefusedWhereThereIsNoPart) {
+  open_breaker();
+  const std::array counters{counter(30)};
+  LadderRequest late = request(counters, FailurePolicy::bounded, nullptr, 30);
+  late.late = 1;
+  EXPECT_EQ(ladder_.without(late, now(), findings_).verdict, Verdict::refused);
+}
+
 TEST_F(ShardLadderTest, TheCeilingRefusesAndGivesThePartBack) {
   ladder_.divide(Division::fixed(1, 0));
   open_breaker();
