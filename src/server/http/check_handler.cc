@@ -95,7 +95,9 @@ void CheckHandler::decide(const Request& request, Exchange& exchange) {
     if (!body_.by_domain) return check_named(key, exchange);
   }
   if (!body_.by_domain) return check(exchange);
-  asker_.ask(body_.ask(), RateLimitAsker::Form::decision, exchange);
+  guard::RateLimitAsk ask = body_.ask();
+  ask.idempotency_key = key;
+  asker_.ask(ask, RateLimitAsker::Form::decision, exchange);
   if (request.body.size() > kKeptBody) body_ = {};
 }
 
@@ -131,18 +133,6 @@ void CheckHandler::answer(Decision& decision, Exchange& exchange) {
   decision.fault = {};
 }
 
-namespace {
-
-// The answer to a request that has an idempotency key.
-void write_named(const Decision& decision, Responder& answer) {
-  if (decision.reason != Reason::key_reused) return answer.decision(decision);
-  answer.problem(409,
-                 "This Idempotency-Key was used before, with other values or another cost; "
-                 "nothing was charged.");
-}
-
-}  // namespace
-
 void CheckHandler::check_named(std::string_view key, Exchange& exchange) {
   struct Named {
     guard::MeteredCall call;
@@ -157,7 +147,7 @@ void CheckHandler::check_named(std::string_view key, Exchange& exchange) {
       [named, &lane](Decision decision) {
         named->decision = std::move(decision);
         lane.post([named] {
-          named->later->send([&](Responder& answer) { write_named(named->decision, answer); });
+          named->later->send([&](Responder& answer) { answer.decision(named->decision); });
         });
       },
       std::shared_ptr<guard::MeteredCall>(named, &named->call));

@@ -79,6 +79,26 @@ TEST(ServedJournal, AnswersARepeatedRequestAsItDidAndChargesItOnce) {
   EXPECT_EQ(ask(kExport, std::string(256, 'k')).status, 400);
 }
 
+// The same route under its name as a domain charged every repetition.
+TEST(ServedJournal, TakesTheNameOfARequestInTheFormOfADomainToo) {
+  ServedProcess weir(kJournaled, keep_journal);
+  ASSERT_TRUE(weir.ready()) << weir.err();
+  const auto ask = [&](const std::string& more) {
+    const std::string body =
+        R"({"domain":"export","descriptors":[[{"key":"account","value":"acme"}]])" + more + "}";
+    return weir.http("POST", "/v1/check", body, "Idempotency-Key: a1\r\n");
+  };
+  EXPECT_THAT(ask("").body, HasSubstr("\"remaining\":99"));
+  for (int i = 0; i < 3; ++i) EXPECT_THAT(ask("").body, HasSubstr("\"replayed\":true"));
+  const auto other = ask(",\"cost\":2");
+  EXPECT_EQ(other.status, 409);
+  EXPECT_THAT(other.body, HasSubstr("\"reason\":\"key_reused\""));
+  // It is the same request in the other form.
+  const std::string key = "Idempotency-Key: a1\r\n";
+  EXPECT_THAT(weir.http("POST", "/v1/check", kExport, key).body, HasSubstr("\"replayed\":true"));
+  EXPECT_THAT(weir.http("POST", "/v1/check", kExport).body, HasSubstr("\"remaining\":98"));
+}
+
 // It was the end of the process, and nobody was told why.
 TEST(ServedJournal, AFileThatMayGrowNoMoreIsAFullDisk) {
   rlimit before{};
