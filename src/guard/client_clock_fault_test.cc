@@ -163,13 +163,15 @@ TEST_F(ClientClock, WorkersThatDisagreeNeitherRefillAKeyNorLockIt) {
   for (const char* route : {"gcra", "fixed", "sliding", "log"}) {
     SCOPED_TRACE(route);
     int admitted = 0;
+    const Nanos most = route == std::string_view("sliding") ? 24h + 144min : 24h;
     const auto ask = [&](Guard& guard) {
       const Decision decision = guard.check(route, {{"user", "u"}});
       admitted += decision.allowed() ? 1 : 0;
-      // Nobody is late for what the own clock shows, and nobody waits longer than the rule.
+      // Nobody is late for what the own clock shows, and nobody waits longer than the rule: at the
+      // start of a day a window that slides has room once a tenth of the next one is over.
       EXPECT_NE(decision.verdict, Verdict::refused) << decision.json();
       if (decision.retry_after) {
-        EXPECT_LE(*decision.retry_after, 24h + 1s) << decision.json();
+        EXPECT_LE(*decision.retry_after, most + 1s) << decision.json();
       }
     };
     for (int i = 0; i < 8; ++i)
