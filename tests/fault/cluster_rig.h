@@ -32,7 +32,7 @@ inline Policy policy_of(const testing::RedisCluster& cluster, const std::string&
 inputs: [user, account]
 routes:
   count:
-    limits: [{requests: 1000000, per: hour, by: [user], algorithm: fixed_window}]
+    limits: [{requests: 1000000, per: day, by: [user], algorithm: fixed_window}]
     protects: side_effects
   pair:
     limits:
