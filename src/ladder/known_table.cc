@@ -290,7 +290,7 @@ KnownTable::Spent KnownTable::look(const Share& share, Entry* entry, Instant sto
 }
 
 void KnownTable::unspend(std::span<const Share> shares, Instant store_now,
-                         std::span<const store::Finding> findings) {
+                         std::span<const store::Finding> findings, std::uint64_t forgiven) {
   const Locks locks(*this, shares);
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const Counter& counter = *shares[i].counter;
@@ -304,7 +304,7 @@ void KnownTable::unspend(std::span<const Share> shares, Instant store_now,
       entry->local =
           limit::refund(entry->part_numbers, entry->local, store_now, counter.cost, receipt).next;
     }
-    if (counter.kept != store::Kept::weir) continue;
+    if (counter.kept != store::Kept::weir || (forgiven >> i & 1) != 0) continue;
     // Of a window that is over nothing is owed any more; what is owed now is others'.
     if (entry->owed.window != Instant{} && entry->owed.window != receipt) continue;
     (void)entry->disown(*counter.numbers, counter.cost);
