@@ -376,6 +376,7 @@ class LateChargeAndDisk : public MeteredGuardAndDisk {
     put("deadline: 2s", "deadline: 500ms");
     auto guard = std::make_unique<Guard>(Guard::open(Policy::parse(text).value()).value());
     await_store(*guard);
+    EXPECT_TRUE(eventually([&] { return guard->impl().usage()->writable(); }));
     return guard;
   }
   // Asks with all the patience that it takes, or in a hurry.
@@ -412,9 +413,10 @@ TEST_F(LateChargeAndDisk, IsGivenBackWhereTheCallIsNotServedAfterAll) {
             *guard, cost, waits,
             heard_before ? Nanos{std::chrono::minutes(1)} : Nanos{std::chrono::milliseconds(50)});
         if (heard_before) {
-          ASSERT_TRUE(eventually([&] {
+          EXPECT_TRUE(eventually([&] {
             return guard->impl().usage()->journal().status().waiting > 0;
-          })) << "it waits for the disk";
+          })) << "it waits for the disk: "
+              << state_of(*guard) << guard->impl().shared()->state_json();
           slow_.hold_replies(false);
           // What is answered later was heard of later.
           EXPECT_TRUE(eventually([&] { return left(*guard, "nobody") == 10; }));
@@ -451,6 +453,7 @@ TEST_F(LateChargeAndDisk, StandsWhereTheCallIsServed) {
 TEST_F(MeteredGuardAndDisk, EndsWhatItRefusedOnASlowDiskAlthoughItCloses) {
   {
     auto guard = open();
+    wait_until_writable(*guard);
     Reservations reservations(*guard);
     testing::g_disk_hangs = true;
     const Reservation refused = reservations.reserve("export", {{"account", "acme"}}, 8, kFull);
