@@ -165,11 +165,11 @@ INSTANTIATE_TEST_SUITE_P(
                       Planted{Canary::ledger_swallows, "ledger_swallows", 1, 1},
                       Planted{Canary::ledger_forgets, "ledger_forgets", 5, 4},
                       Planted{Canary::bills_refused, "bills_refused", 1, 1},
-                      Planted{Canary::cap_renewed, "cap_renewed", 18, 1},
+                      Planted{Canary::cap_renewed, "cap_renewed", 18, 734},
                       Planted{Canary::names_dropped, "names_dropped", 1, 1},
-                      Planted{Canary::names_forgotten, "names_forgotten", 18, 1},
+                      Planted{Canary::names_forgotten, "names_forgotten", 18, 84},
                       Planted{Canary::settled_unsaid, "settled_unsaid", 1, 1},
-                      Planted{Canary::ends_forgotten, "ends_forgotten", 12, 1}),
+                      Planted{Canary::ends_forgotten, "ends_forgotten", 12, 4}),
     [](const auto& planted) { return std::string(planted.param.name); });
 
 }  // namespace
