@@ -38,6 +38,11 @@ struct HeldReservation {
   Instant expires{};
   std::vector<std::string> events;  // encoded, one a metered rule, of what was reserved
   std::vector<Charge> charges;
+
+  // Of one that is asked of its limits: under which name, so that they are charged once however
+  // often they are asked, and since when. Not kept.
+  std::string asked_as;
+  Instant asked_at{};
 };
 
 // As the journal keeps it: numbers of eight bytes, little endian; texts behind their length.

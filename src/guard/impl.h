@@ -157,6 +157,14 @@ class Guard::Impl {
   void tell_marks();
   void give_back(const std::string& id, const guard::HeldReservation& held, std::uint64_t units,
                  std::function<void(guard::ReservationBook::GivenBack)> done);
+  // Puts counters to the store with a mark of `id` beside those of each slot, all or nothing:
+  // whoever asks again because no answer came charges or gives back nothing twice. `carried` as
+  // below.
+  using CarriedOnce = std::function<void(guard::ReservationBook::GivenBack, std::uint64_t carried,
+                                         std::span<const store::Finding>)>;
+  void carry_out_once(std::uint64_t mark, const std::string& id,
+                      std::vector<store::Counter> counters, const guard::BoundPolicy& policy,
+                      guard::SharedStore& shared, CarriedOnce done);
   void take_more(const guard::HeldReservation& held, std::uint64_t units,
                  std::function<void(guard::ReservationBook::Taken)> done);
   // Carries out what nobody waits for; `done` is told once, in any thread: bit i of `carried` says

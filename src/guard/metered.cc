@@ -10,6 +10,7 @@
 #include "base/wide.h"
 #include "guard/errand.h"
 #include "guard/impl.h"
+#include "limit/step.h"
 #include "policy/key.h"
 
 namespace weir {
@@ -333,8 +334,37 @@ std::vector<store::Counter> counters_of(const guard::HeldReservation& held,
 
 }  // namespace
 
+namespace {
+
+// As the marks of an idempotency key.
+constexpr std::uint64_t kReturnMark = policy::KeyWriter::own_identity('r', 'e', 't');
+constexpr std::uint64_t kTakeMark = policy::KeyWriter::own_identity('o', 'w', 'e');
+
+// One unit that comes back after so long: while it is out, it has been done.
+const limit::Numbers& return_mark_numbers() {
+  static const limit::Numbers numbers =
+      limit::Numbers::make({.algorithm = Algorithm::gcra,
+                            .limit = 1,
+                            .period = {.length = guard::ReservationBook::kReturnMemory},
+                            .burst = std::nullopt})
+          .value();
+  return numbers;
+}
+
+// What a window's calls used never counts against a later one.
+bool is_over(const store::Counter& counter, Instant asked_at, Instant now) {
+  const limit::Numbers& numbers = *counter.numbers;
+  const std::int64_t end = numbers.algorithm == Algorithm::fixed_window
+                               ? limit::window_at(numbers, asked_at).end_ns
+                               : asked_at.time_since_epoch().count() + numbers.period_ns;
+  return end <= now.time_since_epoch().count();
+}
+
+}  // namespace
+
 void Guard::Impl::take_more(const guard::HeldReservation& held, std::uint64_t units,
                             std::function<void(guard::ReservationBook::Taken)> done) {
+  using GivenBack = guard::ReservationBook::GivenBack;
   PolicyRef policy = current_.read();
   auto counters = counters_of(held, *policy, store::Op::drain, units);
   std::uint64_t metered = 0;
@@ -347,20 +377,34 @@ void Guard::Impl::take_more(const guard::HeldReservation& held, std::uint64_t un
     limits |= bit;
     if (charge.metered) metered |= bit;
   }
-  carry_out_later(std::move(counters), std::move(policy),
-                  [metered, limits, units, done = std::move(done)](
-                      std::uint64_t carried, std::span<const store::Finding> findings) {
-                    const bool all = limits != 0 && (limits & ~carried) == 0;
-                    guard::ReservationBook::Taken taken{.units = units, .charged = all ? units : 0};
-                    for (std::size_t i = 0; i < findings.size(); ++i) {
-                      const std::uint64_t bit = std::uint64_t{1} << i;
-                      if ((carried & limits & bit) == 0) continue;
-                      taken.charged = std::min(taken.charged, findings[i].units);
-                      if ((metered & bit) != 0)
-                        taken.units = std::min(taken.units, findings[i].units);
-                    }
-                    done(taken);
-                  });
+  auto tell = [metered, limits, units, done = std::move(done)](
+                  GivenBack how, std::uint64_t carried, std::span<const store::Finding> findings) {
+    const bool all = limits != 0 && (limits & ~carried) == 0;
+    guard::ReservationBook::Taken taken{.units = units, .charged = all ? units : 0, .how = how};
+    for (std::size_t i = 0; i < findings.size(); ++i) {
+      const std::uint64_t bit = std::uint64_t{1} << i;
+      if ((carried & limits & bit) == 0) continue;
+      taken.charged = std::min(taken.charged, findings[i].units);
+      if ((metered & bit) != 0) taken.units = std::min(taken.units, findings[i].units);
+    }
+    done(taken);
+  };
+  const std::shared_ptr<guard::SharedStore> shared = shared_later_.lock();
+  if (held.asked_as.empty() || counters.empty() || store_ || !shared) {
+    carry_out_later(
+        std::move(counters), std::move(policy),
+        [tell = std::move(tell)](std::uint64_t carried, std::span<const store::Finding> findings) {
+          tell(GivenBack::yes, carried, findings);
+        });
+    return;
+  }
+  if (std::any_of(counters.begin(), counters.end(), [&, now = clock_->now()](const auto& counter) {
+        return is_over(counter, held.asked_at, now);
+      })) {
+    tell(GivenBack::yes, 0, {});
+    return;
+  }
+  carry_out_once(kTakeMark, held.asked_as, std::move(counters), *policy, *shared, std::move(tell));
 }
 
 void Guard::Impl::carry_out_later(std::vector<store::Counter> counters, PolicyRef policy,
@@ -413,26 +457,6 @@ void Guard::Impl::carry_out_later(std::vector<store::Counter> counters, PolicyRe
   }
 }
 
-namespace {
-
-// As the marks of an idempotency key.
-constexpr std::uint64_t kReturnMark = policy::KeyWriter::own_identity('r', 'e', 't');
-
-// One unit that comes back after so long: while it is out, the reservation has been given back.
-const limit::Numbers& return_mark_numbers() {
-  static const limit::Numbers numbers =
-      limit::Numbers::make({.algorithm = Algorithm::gcra,
-                            .limit = 1,
-                            .period = {.length = guard::ReservationBook::kReturnMemory},
-                            .burst = std::nullopt})
-          .value();
-  return numbers;
-}
-
-}  // namespace
-
-// With the refunds of a slot goes a mark of the reservation, all or nothing: whoever asks again
-// because no answer came gives nothing back twice.
 void Guard::Impl::give_back(const std::string& id, const guard::HeldReservation& held,
                             std::uint64_t units,
                             std::function<void(guard::ReservationBook::GivenBack)> done) {
@@ -452,52 +476,75 @@ void Guard::Impl::give_back(const std::string& id, const guard::HeldReservation&
         [&done](std::uint64_t, std::span<const store::Finding>) { done(GivenBack::yes); });
     return;
   }
-  // A mark beside the charges of each slot: what one of them has given back it does not again,
-  // though another one has to be asked again.
-  struct Returns {
+  carry_out_once(kReturnMark, id, std::move(counters), *policy, *shared,
+                 [done = std::move(done)](GivenBack how, std::uint64_t,
+                                          std::span<const store::Finding>) { done(how); });
+}
+
+// What one slot's mark says was done is not done there again, though another one has to be asked
+// again.
+void Guard::Impl::carry_out_once(std::uint64_t mark, const std::string& id,
+                                 std::vector<store::Counter> counters,
+                                 const guard::BoundPolicy& policy, guard::SharedStore& shared,
+                                 CarriedOnce done) {
+  using GivenBack = guard::ReservationBook::GivenBack;
+  struct Errands {
     std::mutex mutex;
     std::size_t running = 0;
-    bool given = false;  // by some slot
+    bool done_somewhere = false;
     GivenBack how = GivenBack::yes;
-    std::function<void(GivenBack)> done;
+    std::uint64_t carried = 0;
+    std::vector<store::Finding> found;
+    CarriedOnce done;
   };
-  std::vector<guard::InSlot> parts = guard::by_slot(counters, *shared);
-  const auto all = std::make_shared<Returns>();
+  std::vector<guard::InSlot> parts = guard::by_slot(counters, shared);
+  const auto all = std::make_shared<Errands>();
   all->running = parts.size();
+  all->found.resize(counters.size());
   all->done = std::move(done);
-  const auto generation = static_cast<std::uint32_t>(policy->generation());
   for (guard::InSlot& part : parts) {
+    const Instant loaded_at = policy.loaded_at(part.counters);
     std::array<char, policy::KeyWriter::kMaxBesideBytes> room;
-    policy::KeyWriter key(room.data(), kReturnMark);
+    policy::KeyWriter key(room.data(), mark);
     key.beside(policy::KeyWriter::place_of(part.counters.front().key));
     key.value(id, digester_);
     part.counters.push_back({.numbers = &return_mark_numbers(),
                              .rule = {},
-                             .identity = kReturnMark,
+                             .identity = mark,
                              .digest = hasher_(key.view()),
                              .key = key.view(),
                              .cost = 1,
                              .op = store::Op::take,
                              .shadow = false,
-                             .generation = generation});
+                             .generation = static_cast<std::uint32_t>(policy.generation())});
     auto errand = std::make_unique<guard::LooseErrand>(
-        part.counters, policy->loaded_at(part.counters),
-        [all](const ladder::LadderVerdict& verdict, std::span<const store::Finding>) {
+        part.counters, loaded_at,
+        [all, places = std::move(part.places)](const ladder::LadderVerdict& verdict,
+                                               std::span<const store::Finding> findings) {
           {
             std::lock_guard lock(all->mutex);
-            if (verdict.rung == Rung::store)
-              all->given = true;
+            const bool by_store = verdict.rung == Rung::store;
+            // Else it was done before, and nobody knows what was found.
+            const bool now = by_store && findings[places.size()].charged;
+            for (std::size_t i = 0; now && i < places.size(); ++i) {
+              all->carried |= std::uint64_t{1} << places[i];
+              all->found[places[i]] = findings[i];
+            }
+            if (by_store)
+              all->done_somewhere = true;
             else if (all->how != GivenBack::unknown)
               all->how = verdict.was_sent ? GivenBack::unknown : GivenBack::no;
             if (--all->running > 0) return;
           }
-          // Where one slot has given back, all of it is asked again only while that slot's mark
+          // Where one slot has done it, all of it is asked again only while that slot's mark
           // stands.
-          all->done(all->given && all->how == GivenBack::no ? GivenBack::unknown : all->how);
+          const bool no = all->how == GivenBack::no && !all->done_somewhere;
+          all->done(no || all->how == GivenBack::yes ? all->how : GivenBack::unknown, all->carried,
+                    all->found);
         });
     errand->request.marks = 1;
     errand->stands = true;
-    guard::LooseErrand::send(std::move(errand), *shared, clock_->mono());
+    guard::LooseErrand::send(std::move(errand), shared, clock_->mono());
   }
 }
 

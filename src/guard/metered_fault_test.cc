@@ -402,6 +402,33 @@ TEST_F(MeteredGuard, GivesBackOnceTheStoreIsBackWhatWasSettledWhileItHung) {
   for (int i = 0; i < kAccounts; ++i) EXPECT_EQ(left(*guard, account(i)), 7u) << "once";
 }
 
+// The other way about: limits never heard of what was used beyond its reservation.
+TEST_F(MeteredGuard, TakesOnceTheStoreIsBackWhatWasOverdrawnWhileItHung) {
+  const auto guard = open();
+  ASSERT_TRUE(eventually([&] { return left(*guard, "nobody") == 10; }));
+  Reservations reservations(*guard);
+  std::vector<std::string> ids;
+  constexpr int kAccounts = 24;
+  const auto account = [](int i) { return "b" + std::to_string(i); };
+  for (int i = 0; i < kAccounts; ++i) {
+    const std::string name = account(i);
+    ids.push_back(reservations.reserve("export", {{"account", name}}, 2, kFull).id);
+    ASSERT_EQ(ids.back().size(), 32u);
+  }
+  redis_.pause();
+  for (const std::string& id : ids)
+    reservations.settle_async(id, 7, [](const Result<Settlement>&) {});
+  for (const std::string& id : ids) {
+    // Whoever is told to ask again does: it is settled once.
+    ASSERT_TRUE(eventually([&] { return reservations.settle(id, 7).has_value(); }));
+  }
+  EXPECT_EQ(guard->impl().usage()->reservations().returns(), static_cast<std::size_t>(kAccounts));
+  redis_.resume();
+  ASSERT_TRUE(eventually([&] { return guard->impl().usage()->reservations().returns() == 0; }));
+  for (int i = 0; i < kAccounts; ++i) EXPECT_EQ(left(*guard, account(i)), 3u) << "once";
+  EXPECT_EQ(guard->impl().usage()->reservations().returns_lost(), 0u);
+}
+
 TEST_F(MeteredGuard, RefusesToReserveWhereNothingIsMetered) {
   auto guard =
       open(0,

@@ -280,7 +280,11 @@ void ReservationBook::begin_settling(const std::string& id, std::uint64_t units,
       held = entry.held;
       // Of an earlier try's units nothing is asked again.
       const std::uint64_t had = held.reserved + entry.asked;
-      if (units > had && !held.charges.empty()) more = units - had;
+      if (units > had && !held.charges.empty()) {
+        more = units - had;
+        held.asked_as = id + "+" + std::to_string(entry.asked);
+        held.asked_at = clock_.now();
+      }
     }
   }
   if (known) {
@@ -291,20 +295,25 @@ void ReservationBook::begin_settling(const std::string& id, std::uint64_t units,
     record(id, std::move(held), units, expired, std::move(done));
     return;
   }
-  limits_.take(held, more,
-               [this, id, held, units, more, expired, done](const Taken& taken) mutable {
-                 took(id, more, taken);
-                 record(id, std::move(held), units, expired, std::move(done));
-               });
+  const MonoTime now = clock_.mono();
+  limits_.take(
+      held, more, [this, id, held, units, more, expired, done, now](const Taken& taken) mutable {
+        std::optional<MonoTime> sent;
+        if (taken.how == GivenBack::unknown) sent = now;
+        took(id, {.id = id, .held = held, .units = more, .sent = sent, .takes = true}, taken);
+        record(id, std::move(held), units, expired, std::move(done));
+      });
 }
 
-void ReservationBook::took(const std::string& id, std::uint64_t asked, const Taken& taken) {
+void ReservationBook::took(const std::string& id, Return asked, const Taken& taken) {
   std::lock_guard lock(mutex_);
   const auto found = entries_.find(id);
   if (found == entries_.end()) return;
-  found->second.asked += asked;
-  found->second.taken.units += std::min(asked, taken.units);
-  found->second.taken.charged += std::min(asked, taken.charged);
+  Entry& entry = found->second;
+  entry.asked += asked.units;
+  entry.taken.units += std::min(asked.units, taken.units);
+  entry.taken.charged += std::min(asked.units, taken.charged);
+  if (taken.how != GivenBack::yes) entry.owed.push_back(std::move(asked));
 }
 
 void ReservationBook::record(const std::string& id, HeldReservation held, std::uint64_t units,
@@ -353,6 +362,11 @@ void ReservationBook::settled(const std::string& id, const HeldReservation& held
       found->second.settling = false;
       if (durable) {
         --open_;
+        // Settled lower after all, it owes nothing.
+        const bool owes = held.units >= held.reserved + found->second.asked;
+        for (Return& owed : std::exchange(found->second.owed, {})) {
+          if (owes) keep_return(std::move(owed));
+        }
         found->second.held = held;
         found->second.held.charges.clear();
         found->second.until = clock_.mono() + kMemory;
@@ -395,25 +409,37 @@ void ReservationBook::give_back(Return what) {
 void ReservationBook::send_back(Return what) {
   const MonoTime now = clock_.mono();
   const auto back = std::make_shared<Return>(std::move(what));
-  limits_.give_back(back->id, back->held, back->units, [this, back, now](GivenBack how) {
-    bool go_on = false;
-    {
-      std::lock_guard lock(mutex_);
-      --returning_;
-      store_takes_ = how == GivenBack::yes || how == GivenBack::in_part;
-      if (how == GivenBack::in_part) ++returns_lost_;
-      if (how == GivenBack::unknown && !back->sent) back->sent = now;
-      if (!store_takes_) {
-        if (returns_.size() < kMostReturns)
-          returns_.push_back(std::move(*back));
-        else
-          ++returns_lost_;
-      }
-      go_on = store_takes_ && returning_ == 0 && !returns_.empty();
-      more_returns_ = more_returns_ || go_on;
-    }
-    if (go_on) changed_.notify_all();
-  });
+  if (back->takes) {
+    limits_.take(back->held, back->units, [this, back, now](const Taken& taken) {
+      sent_back(std::move(*back), now, taken.how);
+    });
+    return;
+  }
+  limits_.give_back(back->id, back->held, back->units,
+                    [this, back, now](GivenBack how) { sent_back(std::move(*back), now, how); });
+}
+
+// Under the lock.
+void ReservationBook::keep_return(Return what) {
+  if (returns_.size() < kMostReturns)
+    returns_.push_back(std::move(what));
+  else
+    ++returns_lost_;
+}
+
+void ReservationBook::sent_back(Return what, MonoTime at, GivenBack how) {
+  bool go_on = false;
+  {
+    std::lock_guard lock(mutex_);
+    --returning_;
+    store_takes_ = how == GivenBack::yes || how == GivenBack::in_part;
+    if (how == GivenBack::in_part) ++returns_lost_;
+    if (how == GivenBack::unknown && !what.sent) what.sent = at;
+    if (!store_takes_) keep_return(std::move(what));
+    go_on = store_takes_ && returning_ == 0 && !returns_.empty();
+    more_returns_ = more_returns_ || go_on;
+  }
+  if (go_on) changed_.notify_all();
 }
 
 void ReservationBook::give_back_again() {

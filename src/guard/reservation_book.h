@@ -28,16 +28,16 @@ namespace weir::guard {
 // Guarantees:  a reservation ends once: its events and the mark that it ended are one transaction
 //              of the journal. What expired is settled within two seconds, or as soon as the disk
 //              takes it. However often settling is tried, its limits are charged once. What is to
-//              go back to the limits is asked of the store until it says that it did: while the
-//              store is away it waits. It is given up where nobody can tell any more whether the
-//              store did it, or the policy has the rule no more: the limit then has less until its
-//              window ends.
+//              go back to the limits, or was taken beyond what was reserved, is asked of the store
+//              until it says that it did: while the store is away it waits. It is given up where
+//              nobody can tell any more whether the store did it, or the policy has the rule no
+//              more: the limit then has less until its window ends, or counted less than was used.
 // Bounds:      kMaxReservations that stand; kMostReturns that wait for the store; those that ended
 //              are known for a day, to answer who asks again.
 // Threads:     any. A thread of its own ends what expired.
 class ReservationBook {
  public:
-  // What became of units that were to be given back.
+  // What became of units that were to be given back, or taken.
   enum class GivenBack : std::uint8_t {
     yes,
     no,       // nothing was done
@@ -55,6 +55,7 @@ class ReservationBook {
     std::uint64_t units = 0;
     // So many each of them is known to have been charged: no more is given back.
     std::uint64_t charged = 0;
+    GivenBack how = GivenBack::yes;
   };
 
   // How the limits of a reservation are reached. Calls are answered once, in any thread.
@@ -63,7 +64,7 @@ class ReservationBook {
     std::function<void(const std::string& id, const HeldReservation&, std::uint64_t units,
                        std::function<void(GivenBack)>)>
         give_back;
-    // Takes as much of `units` as there is.
+    // Takes as much of `units` as there is, once for each HeldReservation::asked_as that is none.
     std::function<void(const HeldReservation&, std::uint64_t units, std::function<void(Taken)>)>
         take;
     // About once a second, while reservations are looked after.
@@ -116,12 +117,20 @@ class ReservationBook {
   std::size_t size() const;
   // Of these, those that should have ended by now: the disk has not taken it yet.
   std::size_t overdue() const;
-  // Settled ones, whose rest is not given back yet; and those that it was given up of.
+  // Settled ones, whose limits have not yet got back the rest, or counted what they took beyond
+  // it; and those that it was given up of.
   static constexpr std::size_t kMostReturns = 16'384;
   std::size_t returns() const;
   std::uint64_t returns_lost() const;
 
  private:
+  struct Return {
+    std::string id;
+    HeldReservation held;
+    std::uint64_t units = 0;
+    std::optional<MonoTime> sent;  // first, without an answer
+    bool takes = false;            // instead of giving back
+  };
   struct Entry {
     HeldReservation held;
     bool settling = false;
@@ -131,17 +140,11 @@ class ReservationBook {
     // so many they gave.
     std::uint64_t asked = 0;
     Taken taken;
+    std::vector<Return> owed;  // of these, what the store was not reached for
 
     bool due(MonoTime now) const { return !held.settled && (dropped || until <= now); }
   };
   using Done = std::function<void(Result<Settlement>)>;
-  struct Return {
-    std::string id;
-    HeldReservation held;
-    std::uint64_t units = 0;
-    std::optional<MonoTime> sent;  // first, without an answer
-  };
-
   void run();
   // How long what was to end at an instant of the wall's clock has left.
   MonoTime after(Instant end, Nanos most) const;
@@ -151,11 +154,13 @@ class ReservationBook {
   void give_back(Return what);
   // The same of one that is counted as being given back.
   void send_back(Return what);
+  void sent_back(Return what, MonoTime at, GivenBack how);
+  void keep_return(Return what);
   void give_back_again();
   void begin_settling(const std::string& id, std::uint64_t units, bool expired, Done done);
   // Why an id is not known here.
   Error not_known() const;
-  void took(const std::string& id, std::uint64_t asked, const Taken& taken);
+  void took(const std::string& id, Return asked, const Taken& taken);
   void record(const std::string& id, HeldReservation held, std::uint64_t units, bool expired,
               Done done);
   // What came of recording `held`, for which the limits were charged so many units.

@@ -57,9 +57,14 @@ class ReservationBookByHand : public ::testing::Test {
                         done(store_);
                       },
                   .take =
-                      [this](const HeldReservation&, std::uint64_t units,
+                      [this](const HeldReservation& held, std::uint64_t units,
                              std::function<void(ReservationBook::Taken)> done) {
                         asked_.push_back(units);
+                        asked_as_.push_back(held.asked_as);
+                        if (takes_ != GivenBack::yes) {
+                          done({.units = units, .charged = 0, .how = takes_});
+                          return;
+                        }
                         const std::uint64_t taken = std::min(units, left_);
                         done({.units = taken, .charged = taken});
                       }});
@@ -145,6 +150,8 @@ class ReservationBookByHand : public ::testing::Test {
   std::uint64_t left_ = 1'000;  // of the limits
   std::vector<std::pair<std::string, std::uint64_t>> given_back_;
   Units asked_;
+  std::vector<std::string> asked_as_;
+  GivenBack takes_ = GivenBack::yes;
 };
 
 constexpr ReservationTerms kHour{.expire = 1h, .on_expiry = OnExpiry::full};
@@ -424,6 +431,37 @@ TEST(ReservationBook, DrawsNamesThatNobodyGuesses) {
   EXPECT_EQ(one.size(), 32u);
   EXPECT_EQ(one.find_first_not_of("0123456789abcdef"), std::string::npos);
   EXPECT_NE(book.new_id(), one);
+}
+
+// What was used beyond a reservation in an outage was never counted by the limits.
+TEST_F(ReservationBookByHand, TakesWhatWasSettledInAnOutageOnceTheStoreIsBack) {
+  for (const GivenBack how : {GivenBack::no, GivenBack::unknown}) {
+    asked_.clear();
+    asked_as_.clear();
+    takes_ = how;
+    const std::string id = reserve(5, {.expire = 1h, .on_expiry = OnExpiry::full});
+    ASSERT_TRUE(settle(id, 12));
+    EXPECT_EQ(book_->returns(), 1u);
+    pass(3s);
+    EXPECT_GE(asked_.size(), 3u) << "it is asked again";
+    EXPECT_EQ(book_->returns(), 1u);
+    takes_ = GivenBack::yes;
+    pass(2s);
+    EXPECT_EQ(book_->returns(), 0u);
+    EXPECT_EQ(asked_, Units(asked_.size(), 7));
+    EXPECT_EQ(asked_as_, std::vector<std::string>(asked_.size(), id + "+0"))
+        << "under one name, to be charged once";
+    const std::size_t asked = asked_.size();
+    pass(5s);
+    EXPECT_EQ(asked_.size(), asked) << "that was all";
+  }
+  EXPECT_EQ(book_->returns_lost(), 0u);
+  // Where nobody can tell any more whether the store did it, it is let go.
+  takes_ = GivenBack::unknown;
+  ASSERT_TRUE(settle(reserve(5, {.expire = 1h, .on_expiry = OnExpiry::full}), 12));
+  pass(5min);
+  EXPECT_EQ(book_->returns(), 0u);
+  EXPECT_EQ(book_->returns_lost(), 1u);
 }
 
 }  // namespace

@@ -495,11 +495,12 @@ void UsageRecorder::write_metrics(render::Exposition& out) const {
   out.family("weir_journal_max_bytes", Type::gauge,
              "Most bytes of such events: metered calls are refused beyond it.");
   out.sample(journal_->options().max_bytes);
-  out.family("weir_reservation_returns", Type::gauge,
-             "Settled reservations whose rest waits to be given back to the limits.");
+  out.family(
+      "weir_reservation_returns", Type::gauge,
+      "Settled reservations whose limits have still to get back the rest, or count the overdraft.");
   out.sample(std::uint64_t{book_->returns()});
   out.family("weir_reservation_returns_lost_total", Type::counter,
-             "Settled reservations whose rest was never given back to the limits.");
+             "Those that it was given up of.");
   out.sample(book_->returns_lost());
   out.family("weir_ledger_answering", Type::gauge, "Whether the ledger takes usage events.");
   out.sample(std::uint64_t{settler.working ? 1U : 0U});
