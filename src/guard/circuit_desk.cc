@@ -112,7 +112,11 @@ void CircuitDesk::hinted(std::string_view news) {
   // What is being read may be older than the hint.
   if (looking_) return;
   const MonoTime now = clock_.mono();
-  if (now < next_hinted()) return wake_at_(next_hinted());
+  if (now < next_hinted()) {
+    // Its own look is not put off: that one serves the hint, too.
+    if (next_hinted() < next_look_) wake_at_(next_hinted());
+    return;
+  }
   hint_taken(now);
   // Nothing is gained by asking first whether anything has changed, unless that saves much.
   looking_ = true;
@@ -142,7 +146,8 @@ void CircuitDesk::on_wake() {
 }
 
 void CircuitDesk::arm() {
-  wake_at_(clock_.mono() + breaker::jittered(kPoll, 20, random_));
+  next_look_ = clock_.mono() + breaker::jittered(kPoll, 20, random_);
+  wake_at_(next_look_);
 }
 
 void CircuitDesk::tell_all() {

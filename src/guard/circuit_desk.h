@@ -113,6 +113,7 @@ class CircuitDesk final : public breaker::FleetCarrier {
   CircuitHints* hints_ = nullptr;
   std::optional<std::string> hint_;  // that waits for a look
   MonoTime hints_paid_{};            // looks because of hints have used the pace up till then
+  MonoTime next_look_{};             // by itself
   bool looking_ = false;
   bool was_up_ = false;
   std::string changes_;

@@ -133,6 +133,22 @@ TEST_F(CircuitDeskOnALine, SomeHintsMayFollowOneAnotherAndThenTheyWait) {
   EXPECT_EQ(line_.reads, CircuitDesk::kHintsAtOnce + 1);
 }
 
+TEST_F(CircuitDeskOnALine, AHintThatMustWaitDoesNotPutOffItsOwnLook) {
+  const MonoTime look = wake_;
+  clock_.advance(look - clock_.mono() - 10ms);
+  for (int i = 0; i < CircuitDesk::kHintsAtOnce; ++i) {
+    desk_.hinted(std::to_string(10 + i));
+    settle();
+  }
+  desk_.hinted("20");
+  EXPECT_EQ(wake_, look);
+  clock_.advance(10ms);
+  line_.changes = "20";
+  desk_.on_wake();
+  settle();
+  EXPECT_EQ(line_.reads, CircuitDesk::kHintsAtOnce + 1) << "and that one serves it";
+}
+
 TEST_F(CircuitDeskOnALine, ADelugeOfHintsCostsOneLookInItsPace) {
   for (int i = 0; i < 100'000; ++i) {
     desk_.hinted(std::to_string(2 + i));
