@@ -565,6 +565,8 @@ class Audit {
     const auto& later = record.decision->rules();
     for (std::size_t i = 0; i < later.size() && i < earlier.size(); ++i) {
       if (!earlier[i].remaining || !later[i].remaining) continue;
+      // Other numbers came in between, by a worker that loaded them first.
+      if (earlier[i].limit != later[i].limit) continue;
       const std::uint64_t taken = record.decision->allowed() ? record.question.cost : 0;
       if (*later[i].remaining + taken > *earlier[i].remaining) {
         fault(record, "told of " + std::to_string(*later[i].remaining) +
