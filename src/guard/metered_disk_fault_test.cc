@@ -364,7 +364,7 @@ TEST_F(MeteredGuardAndDisk, TellsTheStoreWhichRequestsItAdmittedWithoutIt) {
 // was decided without it.
 class LateChargeAndDisk : public MeteredGuardAndDisk {
  protected:
-  // Whose part is five, and who serves twenty beyond it.
+  // Whose part is five, and who serves far beyond it: what was refused may have been recorded.
   std::unique_ptr<Guard> open_on_slow(int index) {
     std::string text = policy(index);
     const auto put = [&](const std::string& what, const std::string& by) {
@@ -372,8 +372,8 @@ class LateChargeAndDisk : public MeteredGuardAndDisk {
       text.replace(text.find(what), what.size(), by);
     };
     put(":" + std::to_string(redis_.port()), ":" + std::to_string(slow_.port()));
-    put("{cap: 4}", "{cap: 40}");
-    put("deadline: 2s", "deadline: 500ms");
+    put("{cap: 4}", "{cap: 4000}");
+    put("deadline: 2s", "deadline: 1s");
     auto guard = std::make_unique<Guard>(Guard::open(Policy::parse(text).value()).value());
     await_store(*guard);
     EXPECT_TRUE(eventually([&] { return guard->impl().usage()->writable(); }));
