@@ -103,7 +103,11 @@ bool ShardLadder::deny_by_known(const LadderRequest& request, const Moment& now,
     if (const auto step = known_.denial(counter, now.store, now.mono, max_age)) {
       denied = true;
       findings[i] = Finding{.step = *step, .op = counter.op};
-    } else if (const auto never = max_age ? std::nullopt : never_at_all(counter)) {
+      continue;
+    }
+    // What is reported late was used, whatever the limit: it uses up the part.
+    if (max_age || (request.late >> i & 1) != 0) continue;
+    if (const auto never = never_at_all(counter)) {
       denied = true;
       findings[i].step = *never;
     }
