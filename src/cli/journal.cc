@@ -218,10 +218,11 @@ class LeftReservations {
   LeftReservations() {
     using Book = guard::ReservationBook;
     book_.be_driven(0);
-    book_.start(
-        {.give_back = [](const std::string&, const guard::HeldReservation&, std::uint64_t,
-                         const auto& done) { done(Book::GivenBack::yes); },
-         .take = [](const guard::HeldReservation&, std::uint64_t, const auto& done) { done({}); }});
+    book_.start({.give_back = [](const std::string&, const guard::HeldReservation&, std::uint64_t,
+                                 const auto& done) { done(Book::GivenBack::yes); },
+                 // What no limit could be asked for is nobody's overspend.
+                 .take = [](const guard::HeldReservation&, std::uint64_t units,
+                            const auto& done) { done({.units = units}); }});
   }
   Result<std::unique_ptr<Journal>> open(const std::string& folder) {
     return Journal::open({.folder = folder, .meet = [this](ledger::JournalFile& file) {

@@ -367,12 +367,22 @@ void Guard::Impl::take_more(const guard::HeldReservation& held, std::uint64_t un
   using GivenBack = guard::ReservationBook::GivenBack;
   PolicyRef policy = current_.read();
   auto counters = counters_of(held, *policy, store::Op::drain, units);
+  const std::shared_ptr<guard::SharedStore> shared = shared_later_.lock();
+  const bool once = !held.asked_as.empty() && !counters.empty() && !store_ && shared;
+  const Instant now = clock_->now();
   std::uint64_t metered = 0;
   std::uint64_t limits = 0;
+  std::size_t over = 0;
   for (std::size_t i = 0, at = 0; i < held.charges.size(); ++i) {
     const guard::HeldReservation::Charge& charge = held.charges[i];
     if (policy->numbers_of(charge.identity, charge.stamp) == nullptr) continue;
+    store::Counter& counter = counters[at];
     const std::uint64_t bit = std::uint64_t{1} << at++;
+    if (once && is_over(counter, held.asked_at, now)) {
+      counter.cost = 0;  // its place stays: the mark beside it goes by that
+      ++over;
+      continue;
+    }
     if (charge.shadow) continue;
     limits |= bit;
     if (charge.metered) metered |= bit;
@@ -389,8 +399,7 @@ void Guard::Impl::take_more(const guard::HeldReservation& held, std::uint64_t un
     }
     done(taken);
   };
-  const std::shared_ptr<guard::SharedStore> shared = shared_later_.lock();
-  if (held.asked_as.empty() || counters.empty() || store_ || !shared) {
+  if (!once) {
     carry_out_later(
         std::move(counters), std::move(policy),
         [tell = std::move(tell)](std::uint64_t carried, std::span<const store::Finding> findings) {
@@ -398,9 +407,7 @@ void Guard::Impl::take_more(const guard::HeldReservation& held, std::uint64_t un
         });
     return;
   }
-  if (std::any_of(counters.begin(), counters.end(), [&, now = clock_->now()](const auto& counter) {
-        return is_over(counter, held.asked_at, now);
-      })) {
+  if (over == counters.size()) {
     tell(GivenBack::yes, 0, {});
     return;
   }

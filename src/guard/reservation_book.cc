@@ -362,11 +362,8 @@ void ReservationBook::settled(const std::string& id, const HeldReservation& held
       found->second.settling = false;
       if (durable) {
         --open_;
-        // Settled lower after all, it owes nothing.
-        const bool owes = held.units >= held.reserved + found->second.asked;
-        for (Return& owed : std::exchange(found->second.owed, {})) {
-          if (owes) keep_return(std::move(owed));
-        }
+        keep_owed(std::exchange(found->second.owed, {}), held.reserved + found->second.asked,
+                  held.units);
         found->second.held = held;
         found->second.held.charges.clear();
         found->second.until = clock_.mono() + kMemory;
@@ -417,6 +414,23 @@ void ReservationBook::send_back(Return what) {
   }
   limits_.give_back(back->id, back->held, back->units,
                     [this, back, now](GivenBack how) { sent_back(std::move(*back), now, how); });
+}
+
+// Under the lock. Settled lower than what was asked for before, it owes less; what a store may have
+// taken already is all or nothing.
+void ReservationBook::keep_owed(std::vector<Return> owed, std::uint64_t asked,
+                                std::uint64_t units) {
+  std::uint64_t above = asked - std::min(asked, units);
+  for (Return& each : owed) {
+    const std::uint64_t less = each.sent ? 0 : std::min(above, each.units);
+    each.units -= less;
+    above -= less;
+    if (each.sent && above > 0) {
+      ++returns_lost_;
+    } else if (each.units > 0) {
+      keep_return(std::move(each));
+    }
+  }
 }
 
 // Under the lock.

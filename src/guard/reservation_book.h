@@ -156,6 +156,7 @@ class ReservationBook {
   void send_back(Return what);
   void sent_back(Return what, MonoTime at, GivenBack how);
   void keep_return(Return what);
+  void keep_owed(std::vector<Return> owed, std::uint64_t asked, std::uint64_t units);
   void give_back_again();
   void begin_settling(const std::string& id, std::uint64_t units, bool expired, Done done);
   // Why an id is not known here.

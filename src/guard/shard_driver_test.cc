@@ -379,6 +379,28 @@ TEST(ShardDriver, ALateDrainLowersWhatIsOwed) {
   }
 }
 
+// It used up what others had left of the part: what these owe it does not lower.
+TEST(ShardDriver, ALateDrainLeavesWhatOthersOwe) {
+  const Rule rule(Algorithm::fixed_window, 10, 1h);
+  Rig rig(FailurePolicy::bounded, rule);
+  const auto owed = [&] {
+    return rig.driver.ladder().known().owed_units(rig.driver.moment().store);
+  };
+  rig.link.cut_down = true;
+  std::array<store::Finding, 1> found;
+  ASSERT_EQ(rig.driver.without(rig.prepared(2).request, found).rung, Rung::share);
+  Rig::Asked& asked = rig.prepared(30);
+  asked.counter.op = store::Op::drain;
+  if (rig.driver.begin(asked)) rig.driver.send(asked);
+  rig.loop.run_for(kDeadline);
+  ASSERT_TRUE(asked.verdict);
+  EXPECT_EQ(owed(), 5U);
+  rig.link.cut_down = false;
+  rig.redis.mended(rig.link);
+  rig.loop.run_for(10ms);
+  EXPECT_EQ(owed(), 2U);
+}
+
 // The metered rule is served beyond its part; the other one is charged to its own, and owed.
 TEST(ShardDriver, ALateChargeLowersWhatIsOwedOfARuleBesideOneThatIsServedBeyondItsPart) {
   const Rule metered(Algorithm::fixed_window, 4, 1h);

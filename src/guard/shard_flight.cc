@@ -301,7 +301,8 @@ void ShardDriver::note_decided(Flight& flight, const SharedAsk& ask,
     Superfluous& superfluous = flight.superfluous[i];
     superfluous.outage = ladder_.known().outage_of(counters[i].digest);
     if (superfluous.outage == 0) continue;
-    superfluous.owed_units += flight.costs[i];
+    // A late report may have used up less of the part than was used.
+    superfluous.owed_units += own.findings[i].units;
     owed |= std::uint64_t{1} << i;
   }
   if (ask.late) flight.recordings.push_back({ask.late, owed});

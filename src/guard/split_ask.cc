@@ -350,8 +350,9 @@ std::uint64_t SplitAsk::give_back_late() {
 // What the parts took for a request that was not admitted by them.
 void SplitAsk::undo(const std::optional<SharedAsk::OwnDecision>& own) noexcept {
   std::array<Finding, store::kMaxCounters> told;
-  // Whoever left decided by itself, and what was charged late may stand for that.
-  const std::uint64_t late = own ? 0 : give_back_late();
+  // Whoever left and was admitted by itself may stand for what was charged late.
+  const bool stands = own && own->verdict.verdict == Verdict::allowed;
+  const std::uint64_t late = stands ? 0 : give_back_late();
   for (const auto& part : parts_) {
     if (!part->answered || part->looks || part->verdict.verdict != Verdict::allowed) continue;
     // Whoever has the slot now is perhaps another one.

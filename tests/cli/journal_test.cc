@@ -122,7 +122,8 @@ TEST_F(JournalVerb, EndsWhatAWorkerReservedThatDoesNotRun) {
     const auto reserve = [&](OnExpiry how, Instant expires) {
       guard::HeldReservation held;
       held.reserved = 8;
-      held.so_far = 5;
+      held.so_far = 12;  // beyond it: billed, and nobody's overspend, for no limit is asked
+      held.charges.emplace_back();
       held.terms = {.expire = kHour, .on_expiry = how};
       held.expires = expires;
       ASSERT_TRUE(ledger::encode(event_of(++made), held.events.emplace_back()));
@@ -141,7 +142,7 @@ TEST_F(JournalVerb, EndsWhatAWorkerReservedThatDoesNotRun) {
   const Outcome replayed = journal({"replay", "journal"});
   EXPECT_EQ(replayed.exit_code, 0) << replayed.err;
   EXPECT_EQ(replayed.out, "2 events settled; 3 reservations ended; 1 reservation stands\n");
-  EXPECT_THAT(journal({"export", "journal"}).out, HasSubstr(",2,13,0,0,13\n"));
+  EXPECT_THAT(journal({"export", "journal"}).out, HasSubstr(",2,20,0,0,20\n"));
   EXPECT_EQ(journal({"replay", "journal"}).out, "0 events settled; 1 reservation stands\n");
   EXPECT_THAT(journal({"replay", "journal", "--json"}).out,
               HasSubstr("\"reservations_ended\":0,\"reservations\":1}"));
