@@ -202,7 +202,7 @@ LadderCost ladder_cost() {
     const auto second = Steady::now();
     for (int turn = 0; turn < 20; ++turn) {
       for (const store::Counter& counter : counters)
-        ladder.known().learn(counter, state, 0, now.store, now.mono);
+        ladder.known().learn(counter, state, now.store, now.mono);
     }
     const auto third = Steady::now();
     if (asked != 20U * kUsers) std::abort();
