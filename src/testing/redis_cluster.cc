@@ -1,6 +1,7 @@
 #include "testing/redis_cluster.h"
 
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <stdexcept>
 #include <thread>
@@ -150,10 +151,25 @@ std::uint16_t RedisCluster::base_of(const RedisServer& node) const {
   return node.port();
 }
 
+namespace {
+
+int epoch_of(RedisServer& node, const std::string& which) {
+  const std::string info = node.text({"CLUSTER", "INFO"});
+  const std::size_t at = info.find(which + ":");
+  return at == std::string::npos ? 0 : std::atoi(info.c_str() + at + which.size() + 1);
+}
+
+}  // namespace
+
 void RedisCluster::move_slot(std::uint16_t slot, RedisServer& from, RedisServer& to) {
   const std::string number = std::to_string(slot);
   const std::string from_id = id_of(from);
   const std::string to_id = id_of(to);
+  // Who has not heard of the epoch of the one before would claim the slot under an older one, and
+  // lose it.
+  wait_for("it knows the epoch", [&] {
+    return epoch_of(to, "cluster_current_epoch") >= epoch_of(from, "cluster_my_epoch");
+  });
   must(to, {"CLUSTER", "SETSLOT", number, "IMPORTING", from_id});
   must(from, {"CLUSTER", "SETSLOT", number, "MIGRATING", to_id});
   for (;;) {
