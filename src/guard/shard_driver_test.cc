@@ -379,7 +379,7 @@ TEST(ShardDriver, ALateDrainLowersWhatIsOwed) {
   }
 }
 
-// It used up what others had left of the part: what these owe it does not lower.
+// It used up what others, after it, had left of the part: what these owe it does not lower.
 TEST(ShardDriver, ALateDrainLeavesWhatOthersOwe) {
   const Rule rule(Algorithm::fixed_window, 10, 1h);
   Rig rig(FailurePolicy::bounded, rule);
@@ -387,11 +387,11 @@ TEST(ShardDriver, ALateDrainLeavesWhatOthersOwe) {
     return rig.driver.ladder().known().owed_units(rig.driver.moment().store);
   };
   rig.link.cut_down = true;
-  std::array<store::Finding, 1> found;
-  ASSERT_EQ(rig.driver.without(rig.prepared(2).request, found).rung, Rung::share);
   Rig::Asked& asked = rig.prepared(30);
   asked.counter.op = store::Op::drain;
   if (rig.driver.begin(asked)) rig.driver.send(asked);
+  std::array<store::Finding, 1> found;
+  ASSERT_EQ(rig.driver.without(rig.prepared(2).request, found).rung, Rung::share);
   rig.loop.run_for(kDeadline);
   ASSERT_TRUE(asked.verdict);
   EXPECT_EQ(owed(), 5U);

@@ -232,10 +232,13 @@ class CallbackJob final : public Job {
       return;
     }
     const std::shared_ptr<CallbackJob> self(this);
+    // A wait that is over at once must not undo what is still being recorded.
+    const std::lock_guard lock(recording_);
     // Until the disk has it, but no longer than the caller would wait: as recorded() does.
     guard::UsageRecorder& usage = this->usage();
     const auto place =
         usage.waits().begin(this->disk_within(), [self, verdict, store_now, store = this->store()] {
+          { const std::lock_guard recorded(self->recording_); }
           self->tell(self->not_recorded(store, verdict, self->findings()), store_now);
         });
     this->record(verdict, store_now, this->findings(),
@@ -259,6 +262,7 @@ class CallbackJob final : public Job {
   }
 
   std::function<void(Decision)> done_;
+  std::mutex recording_;  // held until what is to be recorded is on its way
 };
 
 // A caller waits for the answer, but not longer than its time: then it decides by itself, and the
