@@ -42,6 +42,8 @@ if(WEIR_PCH)
     -Wno-stringop-overread)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(weir_flags INTERFACE -fpch-preprocess)  # so that a compiler cache can see behind it
+    # Half a gigabyte before it looks for what it could free, and then seldom: a twelfth of its time, and at most 0.8 GB.
+    target_compile_options(weir_flags INTERFACE --param=ggc-min-heapsize=524288 --param=ggc-min-expand=300)
   endif()
   set(standard <algorithm> <array> <atomic> <chrono> <cstdint> <functional> <map> <memory> <mutex> <optional>
     <span> <string> <string_view> <thread> <utility> <variant> <vector>)
@@ -77,6 +79,15 @@ endfunction()
 
 set(WEIR_TEST_LABELS conformance fault sim golden e2e)
 
+# CTest's unit of work is a quarter of a core (`ctest -j8` on two cores; ./dev counts by itself). A test against servers and
+# faults waits nine tenths of its time and weighs one; a test that computes weighs a core. What a sanitizer or a
+# count of lines makes slower waits less.
+set(WEIR_COMPUTES 4)
+set(WEIR_WAITS 1)
+if(CMAKE_CXX_FLAGS MATCHES "-fsanitize|--coverage")
+  set(WEIR_WAITS 2)
+endif()
+
 # Code that tests alone use, compiled as tests are: by WEIR_TEST_OPTIONS, unless FAST, which is for what computes
 # for seconds.
 function(weir_compile_as_test target)
@@ -103,14 +114,12 @@ function(weir_test_program program label)
   else()
     weir_compile_as_test(${program})
   endif()
-  # Tests against servers and faults wait most of the time, the others compute: CTest's unit of work is half a
-  # core, so that as many wait at once as there are halves (`ctest -j4` on two cores; ./dev counts by itself). Where
-  # it has no times of an earlier run, what takes longest begins first.
-  set(properties TIMEOUT 120 PROCESSORS 2)
+  # Where CTest has no times of an earlier run, what takes longest begins first.
+  set(properties TIMEOUT 120 PROCESSORS ${WEIR_COMPUTES})
   if(label STREQUAL "sim")
-    set(properties TIMEOUT 600 PROCESSORS 2 COST 20)
+    set(properties TIMEOUT 600 PROCESSORS ${WEIR_COMPUTES} COST 20)
   elseif(label MATCHES "e2e|fault")
-    set(properties TIMEOUT 600 PROCESSORS 1 COST 10)
+    set(properties TIMEOUT 600 PROCESSORS ${WEIR_WAITS} COST 10)
   endif()
   # A row of a table of tests has a name; its bytes, which CMake would put beside it, hold addresses.
   gtest_discover_tests(${program} NO_PRETTY_VALUES PROPERTIES LABELS ${label} ${properties} DISCOVERY_TIMEOUT 60)
