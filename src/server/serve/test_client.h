@@ -6,6 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -57,7 +58,8 @@ class TestClient {
 
   bool send(std::string_view bytes) {
     while (!bytes.empty()) {
-      const ssize_t sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      const ssize_t sent =
+          again([&] { return ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL); });
       if (sent <= 0) return false;
       bytes.remove_prefix(static_cast<std::size_t>(sent));
     }
@@ -105,9 +107,19 @@ class TestClient {
     ::setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     connected_ = ::connect(fd_, at, size) == 0;
   }
+  // The kernel never goes on by itself with a call that waits for a limited time: whatever wakes
+  // the thread ends it.
+  template <typename Call>
+  static ssize_t again(Call call) {
+    ssize_t result = 0;
+    do {
+      result = call();
+    } while (result < 0 && errno == EINTR);
+    return result;
+  }
   bool more() {
     char buffer[16 * 1024];
-    const ssize_t got = ::recv(fd_, buffer, sizeof buffer, 0);
+    const ssize_t got = again([&] { return ::recv(fd_, buffer, sizeof buffer, 0); });
     if (got <= 0) return false;
     in_.append(buffer, static_cast<std::size_t>(got));
     return true;
