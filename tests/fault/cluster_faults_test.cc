@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -23,6 +24,19 @@ namespace {
 using testing::RedisCluster;
 using testing::RedisServer;
 using namespace std::chrono_literals;
+
+// For state folders of Guards, which write there until they end: it is made before them, and goes
+// after them.
+struct StateRoot {
+  StateRoot() : path(::testing::TempDir() + "/weir-state-XXXXXX") {
+    if (::mkdtemp(path.data()) == nullptr) std::abort();
+  }
+  StateRoot(const StateRoot&) = delete;
+  StateRoot& operator=(const StateRoot&) = delete;
+  ~StateRoot() { std::filesystem::remove_all(path); }
+
+  std::string path;
+};
 
 TEST_F(GuardOnACluster, IsExactOverAllMasters) {
   RedisCluster cluster;
@@ -299,18 +313,18 @@ TEST_F(GuardOnACluster, GivesBackWhereAReserveWasTakenAheadOfItsSlot) {
 // The highest slot of a master is where its workers meet. It moves: they meet elsewhere, what was
 // reset stays reset, and the state folder has a file a master as before.
 TEST_F(GuardOnACluster, TakesAMovedMeetingPlaceForNoLoss) {
-  const std::string root = ::testing::TempDir() + "/weir-moved-" + std::to_string(::getpid());
-  std::filesystem::remove_all(root);
-  std::filesystem::create_directories(root);
+  const StateRoot root;
   RedisCluster cluster;
-  Guard guard = Guard::open(policy_of(cluster, "", "{name: one, state: '" + root + "'}"),
+  Guard guard = Guard::open(policy_of(cluster, "", "{name: one, state: '" + root.path + "'}"),
                             {.observer = &heard_})
                     .value();
   Guard other = open(cluster);
   const std::string user = users_on(guard, cluster, 0, 1).at(0);
   for (int i = 0; i < 9; ++i) EXPECT_TRUE(ask(guard, "pair", user, "x").allowed());
   ASSERT_TRUE(other.reset("pair", {{"user", user}, {"account", "x"}}));
-  const auto files = [&] { return std::distance(std::filesystem::directory_iterator(root), {}); };
+  const auto files = [&] {
+    return std::distance(std::filesystem::directory_iterator(root.path), {});
+  };
   ASSERT_TRUE(eventually([&] { return files() == 4; })) << files();  // three views and a lock
   // Some of the highest slots of the first master, one after the other.
   for (std::uint16_t slot = 5'461; slot > 5'458; --slot) {
@@ -324,7 +338,6 @@ TEST_F(GuardOnACluster, TakesAMovedMeetingPlaceForNoLoss) {
   EXPECT_EQ(used(other, "pair", user, "x", 0), 1u) << "nine had been reset";
   EXPECT_TRUE(eventually([&] { return files() == 4; })) << files();
   EXPECT_EQ(heard_.count(StoreEvent::Kind::away), 0) << heard_.all();
-  std::filesystem::remove_all(root);
 }
 
 // Two rules by one value are one atomic call, also while their slot is half moved: each counts what
@@ -429,14 +442,12 @@ TEST_F(GuardOnACluster, DegradesAWorkerThatIsCutOffFromOneMasterForItsKeysAlone)
 
 // Nobody says how many workers there are: they find each other on every master.
 TEST_F(GuardOnACluster, DividesALimitByTheWorkersThatMetOnItsMaster) {
-  const std::string root = ::testing::TempDir() + "/weir-cluster-" + std::to_string(::getpid());
-  std::filesystem::remove_all(root);
-  std::filesystem::create_directories(root);
+  const StateRoot root;
   RedisCluster cluster;
   const auto worker = [&](const std::string& name) {
-    return Guard::open(
-               policy_of(cluster, "", "{name: " + name + ", state: '" + root + "/" + name + "'}"),
-               {.observer = &heard_})
+    return Guard::open(policy_of(cluster, "",
+                                 "{name: " + name + ", state: '" + root.path + "/" + name + "'}"),
+                       {.observer = &heard_})
         .value();
   };
   std::optional<Guard> one = worker("one");
@@ -475,7 +486,6 @@ TEST_F(GuardOnACluster, DividesALimitByTheWorkersThatMetOnItsMaster) {
   one = worker("one");
   ASSERT_TRUE(without_master(*one));
   EXPECT_EQ(admitted(*one, users[1]), 10);
-  std::filesystem::remove_all(root);
 }
 
 // As it is changed: a second password on every node, then the file, then the first one is taken

@@ -33,7 +33,10 @@ class FleetOfServers : public ::testing::Test {
     std::filesystem::remove_all(root_);
     std::filesystem::create_directories(root_);
   }
-  ~FleetOfServers() override { std::filesystem::remove_all(root_); }
+  ~FleetOfServers() override {
+    servers_.clear();  // they write there until they end
+    std::filesystem::remove_all(root_);
+  }
 
   std::string policy(const RedisServer& redis) const {
     return "store: {url: 'redis://127.0.0.1:" + std::to_string(redis.port()) +
