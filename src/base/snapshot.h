@@ -94,11 +94,13 @@ class SnapshotCell {
     return Ref(current_.load(std::memory_order_acquire), &phase, stripe);
   }
 
-  void publish(std::unique_ptr<const T> next) {
+  // `patience`: nothing where the readers are in this thread, as in a simulation; whoever still
+  // reads the old value is then waited for by nobody.
+  void publish(std::unique_ptr<const T> next, std::chrono::nanoseconds patience = kPatience) {
     std::lock_guard lock(writer_);
     retired_.emplace_back(current_.exchange(next.release(), std::memory_order_seq_cst));
     if (!Fence::heavy()) return;
-    const auto give_up = std::chrono::steady_clock::now() + kPatience;
+    const auto give_up = std::chrono::steady_clock::now() + patience;
     if (drained(give_up) && drained(give_up)) retired_.clear();
   }
 

@@ -65,6 +65,22 @@ TYPED_TEST(SnapshotCellTest, AReaderKeepsItsValueThroughReplacements) {
   EXPECT_EQ(alive, 1);
 }
 
+TYPED_TEST(SnapshotCellTest, WithoutPatienceAReaderOfTheSameThreadIsNotWaitedFor) {
+  std::atomic<int> alive{0};
+  typename TestFixture::Cell cell(std::make_unique<Tracked>(1, alive));
+  {
+    auto held = cell.read();
+    const auto began = std::chrono::steady_clock::now();
+    for (int i = 2; i < 200; ++i)
+      cell.publish(std::make_unique<Tracked>(i, alive), std::chrono::nanoseconds(0));
+    EXPECT_LT(std::chrono::steady_clock::now() - began, 100 * TestFixture::Cell::kPatience);
+    EXPECT_EQ(held->value, 1);
+    EXPECT_EQ(alive, 199);
+  }
+  cell.publish(std::make_unique<Tracked>(200, alive), std::chrono::nanoseconds(0));
+  EXPECT_EQ(alive, 1);
+}
+
 TYPED_TEST(SnapshotCellTest, ReadersNeverSeeAFreedValue) {
   std::atomic<int> alive{0};
   typename TestFixture::Cell cell(std::make_unique<Tracked>(1, alive));

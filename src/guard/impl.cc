@@ -478,7 +478,7 @@ Result<Guard::Impl::LimitOf> Guard::Impl::limit_of(std::string_view name,
   return out;
 }
 
-Result<void> Guard::Impl::reload(Policy policy) {
+Result<void> Guard::Impl::reload(Policy policy, Nanos patience) {
   std::lock_guard lock(reloading_);
   std::string refused;
   for (const std::string& field :
@@ -503,7 +503,7 @@ Result<void> Guard::Impl::reload(Policy policy) {
     bound = std::make_unique<guard::BoundPolicy>(std::move(policy), next, names_, metrics_,
                                                  ceilings_, clock_->now(), before.get());
   }
-  current_.publish(std::move(bound));
+  current_.publish(std::move(bound), patience);
   metrics_.set_policy_generation(next);
   if (observer_ != nullptr) observer_->on_policy_loaded(next);
   return {};

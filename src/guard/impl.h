@@ -86,7 +86,8 @@ class Guard::Impl {
   }
   Result<void> refund(const Decision& decision);
   Result<void> reset(std::string_view route, const guard::Values& values);
-  Result<void> reload(Policy policy);
+  // `patience`: for calls under way, which read the policy that was; see SnapshotCell::publish().
+  Result<void> reload(Policy policy, Nanos patience = SnapshotCell<guard::BoundPolicy>::kPatience);
 
   render::Metrics& metrics() noexcept { return metrics_; }
   Clock& clock() noexcept { return *clock_; }
