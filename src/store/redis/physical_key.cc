@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <vector>
 
 #include "policy/key.h"
 #include "store/redis/byte_codec.h"
@@ -200,12 +201,41 @@ void KeySpace::append_meta(std::string_view shard, std::string_view name, std::s
   append_escaped(name, out);
 }
 
+namespace {
+
+// The first tag of so many letters, counted from the left, that lies in this slot. A slot is a
+// CRC16 without a start, so that each letter changes it by what its place and it come to, whatever
+// the others are: that is worked out once, and the search compares.
+std::string tag_in_slot(std::uint16_t slot, std::size_t letters) {
+  std::vector<std::array<std::uint16_t, 32>> by_letter(letters);
+  for (std::size_t at = 0; at < letters; ++at) {
+    for (std::size_t letter = 0; letter < by_letter[at].size(); ++letter) {
+      std::string alone(letters, '\0');
+      alone[at] = kTagAlphabet[letter];
+      by_letter[at][letter] = key_slot(alone);
+    }
+  }
+  for (std::uint32_t others = 0;; ++others) {
+    std::uint16_t wanted = slot;
+    std::string tag(letters, '\0');
+    for (std::size_t at = 1; at < letters; ++at) {
+      const std::uint32_t letter = others >> (5 * (at - 1)) & 31;
+      tag[at] = kTagAlphabet[letter];
+      wanted ^= by_letter[at][letter];
+    }
+    const auto& first = by_letter[0];
+    const auto found = std::find(first.begin(), first.end(), wanted);
+    if (found == first.end()) continue;
+    tag[0] = kTagAlphabet[found - first.begin()];
+    return tag;
+  }
+}
+
+}  // namespace
+
 std::string KeySpace::trial(std::string_view shard) const {
   const std::uint16_t slot = key_slot(meta(shard, {}));
-  std::string tag(kTagLetters, kTagAlphabet[0]);
-  for (std::uint32_t n = 1; key_slot(tag) != slot; ++n) {
-    for (std::size_t i = 0; i < tag.size(); ++i) tag[i] = kTagAlphabet[(n >> (5 * i)) & 31];
-  }
+  const std::string tag = tag_in_slot(slot, kTagLetters);
   char identity[kIdentityBytes];
   const KeyWriter key(identity, KeyWriter::own_identity('t', 's', 't'));
   std::string out = root_;

@@ -99,6 +99,18 @@ TEST(KeySpace, TriesANameOfACountersKindInTheSlotOfAShardsOwnKeys) {
   EXPECT_EQ(names.size(), 5u);
 }
 
+TEST(KeySpace, TriesTheFirstTagOfThatSlot) {
+  constexpr std::string_view kLetters = "0123456789abcdefghjkmnpqrstvwxyz";
+  for (const std::string shard : {"", "a", "7"}) {
+    const std::uint16_t slot = key_slot(space().meta(shard, "epoch"));
+    std::string first(6, '0');
+    for (std::size_t n = 1; key_slot(first) != slot; ++n) {
+      for (std::size_t at = 0; at < first.size(); ++at) first[at] = kLetters[n >> (5 * at) & 31];
+    }
+    EXPECT_EQ(tag_of(space().trial(shard)), first) << shard;
+  }
+}
+
 TEST(KeySpace, IsNotSteeredByBracesInValues) {
   std::set<std::string> tags;
   for (const char* value : {"{a}b", "}{", "{}", "{x}", "a{x}", "}{x}", "%7Bx%7D"}) {
