@@ -410,10 +410,10 @@ LuaRedis::Reply LuaRedis::run(const Args& args) {
   if (!write_fault_.empty() && kWrites.contains(name)) return Reply::of_error(write_fault_);
   // What scripts do most.
   if (args.size() > 1 && (name == "GET" || name == "SET")) return run_string(name, args);
-  if (name == "PUBLISH" && args.size() == 3) {  // to nobody
+  if (name == "PUBLISH" && args.size() == 3) {
     if (!publish_fault_.empty()) return Reply::of_error(publish_fault_);
     ++published_;
-    return Reply::of_integer(0);
+    return Reply::of_integer(on_publish ? on_publish(args[1], args[2]) : 0);
   }
   if (name == "TIME") {
     const auto us = std::chrono::floor<std::chrono::microseconds>(now_).time_since_epoch().count();

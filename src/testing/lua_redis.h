@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -58,6 +59,8 @@ class LuaRedis {
   // The same of PUBLISH.
   void fail_publish_with(std::string error) { publish_fault_ = std::move(error); }
   std::uint64_t published() const noexcept { return published_; }
+  // Hears what is published, and says to how many it went; without it, to nobody.
+  std::function<std::int64_t(const std::string& channel, const std::string& text)> on_publish;
 
   const std::string& run_id() const noexcept { return run_id_; }
 

@@ -15,8 +15,10 @@
 
 #include "breaker/breaker_core.h"
 #include "guard/circuit_desk.h"
+#include "guard/circuit_hints.h"
 #include "testing/sim/sim_line.h"
 #include "testing/sim/sim_loop.h"
+#include "testing/sim/sim_process.h"
 #include "testing/sim/sim_random.h"
 #include "testing/sim/sim_redis.h"
 
@@ -25,9 +27,12 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::SimLine;
+using testing::SimLink;
 using testing::SimLoop;
+using testing::SimProcess;
 using testing::SimRandom;
 using testing::SimRedis;
+using testing::SimWire;
 
 BreakerConfig numbers() {
   BreakerConfig config;
@@ -46,28 +51,46 @@ BreakerConfig numbers() {
   return config;
 }
 
-// One process: its breaker, and the way to the store.
+// One process: its breaker, and the way to the store; and where it listens, the one on which that
+// tells it of changes.
 class Worker {
  public:
-  Worker(SimLoop& loop, SimRedis& server, const BreakerConfig& config, std::uint64_t seed)
+  Worker(SimLoop& loop, SimRedis& server, const BreakerConfig& config, std::uint64_t seed,
+         bool listens)
       : line(loop, server, seed),
+        hint_link(server.make_link()),
         desk_(line, SimLine::key_space(), line.clock(), 20ms, seed,
               [this](MonoTime when) { line.wake_at(when); }),
+        hints_({.channel = guard::CircuitDesk::channel(SimLine::key_space()),
+                .credentials = {},
+                .random = ~seed},
+               std::make_unique<SimWire>(loop, server, hint_link, &line.process), line.clock(),
+               [this](std::string_view news) { hear(news); }),
         breaker(Breaker::make("upstream", config, {.clock = &loop, .seed = seed}).value()) {
+    if (listens) desk_.listen(hints_);
     line.start({.wake = [this] { desk_.on_wake(); }, .changed = [this] { desk_.line_changed(); }});
     desk_.watch({breaker});
   }
   ~Worker() {
     desk_.close();
+    hints_.stop();
     line.stop();
   }
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
   SimLine line;
+  SimLink& hint_link;
+  std::uint64_t hints_heard = 0;
 
  private:
+  void hear(std::string_view news) {
+    ++hints_heard;
+    desk_.hinted(news);
+  }
+
   guard::CircuitDesk desk_;
+  guard::CircuitHints hints_;
 
  public:
   Breaker breaker;
@@ -76,10 +99,11 @@ class Worker {
 // The dependency, and everybody who calls it.
 class Fleet {
  public:
-  Fleet(std::size_t count, std::uint64_t seed, const BreakerConfig& with = numbers())
-      : config(with), random(seed), server(loop, seed) {
-    for (std::size_t i = 0; i < count; ++i)
-      workers.push_back(std::make_unique<Worker>(loop, server, config, random.next()));
+  // `listens`: how many of a hundred workers are told of changes by the store.
+  Fleet(std::size_t count, std::uint64_t seed, std::uint64_t listens = 0,
+        const BreakerConfig& with = numbers())
+      : config(with), random(seed), server(loop, seed), listens_(listens), listening_(~seed) {
+    for (std::size_t i = 0; i < count; ++i) workers.push_back(make_worker());
     for (std::size_t i = 0; i < count; ++i)
       loop.after(random.between(0ns, kBetween), [this, i] { call(i); });
     loop.run_for(500ms);
@@ -99,7 +123,8 @@ class Fleet {
     if (ended_) return;
     loop.after(random.between(kBetween * 3 / 4, kBetween * 5 / 4), [this, i] { call(i); });
     Worker* const worker = workers[i].get();
-    if (worker == nullptr) return;
+    // Its callers are in its process.
+    if (worker == nullptr || worker->line.process.stopped()) return;
     worker->breaker.admit_async([this, i, worker](Admission admission) {
       if (!admission || workers[i].get() != worker) return;
       arrive(i, std::make_shared<Going>(worker->breaker, std::move(admission.permit())));
@@ -128,9 +153,14 @@ class Fleet {
     if (probe && random.percent(late_percent)) took = 3s;
     loop.after(took, [this, i, going, fails, probe, lease, of = workers[i].get()] {
       if (probe) --probes_out;
-      leases_.erase(lease);
-      if (ended_ || workers[i].get() != of) return;  // it crashed with it
-      going->permit.report(fails ? Outcome::failure : Outcome::ok);
+      if (ended_ || workers[i].get() != of) {  // it crashed with it
+        leases_.erase(lease);
+        return;
+      }
+      of->line.process.hear([this, going, fails, lease] {
+        leases_.erase(lease);
+        going->permit.report(fails ? Outcome::failure : Outcome::ok);
+      });
     });
     if (probe && random.percent(crash_percent)) crash(i);
   }
@@ -158,11 +188,30 @@ class Fleet {
       if (ended_ || workers[i] == nullptr) return;
       ++crashes;
       server.reset(workers[i]->line.link);
+      server.reset(workers[i]->hint_link);
       workers[i].reset();
-      loop.after(2s, [this, i] {
-        workers[i] = std::make_unique<Worker>(loop, server, config, random.next());
-      });
+      loop.after(2s, [this, i] { workers[i] = make_worker(); });
     });
+  }
+  std::unique_ptr<Worker> make_worker() {
+    return std::make_unique<Worker>(loop, server, config, random.next(),
+                                    listening_.percent(listens_));
+  }
+
+  // So many in a hundred, of those who are there.
+  std::vector<std::size_t> some(std::uint64_t percent) {
+    std::vector<std::size_t> out;
+    for (std::size_t i = 0; i < workers.size(); ++i)
+      if (workers[i] != nullptr && random.percent(percent)) out.push_back(i);
+    return out;
+  }
+  void stop(std::size_t i) {
+    if (workers[i] != nullptr) workers[i]->line.process.stop();
+  }
+  // One after the other, each where it is still the process that was stopped.
+  void go_on(std::size_t i) {
+    if (workers[i] == nullptr || !workers[i]->line.process.stopped()) return;
+    workers[i]->line.process.go_on(static_cast<SimProcess::First>(random.below(3)));
   }
 
   std::size_t in(BreakerState state) const {
@@ -185,6 +234,14 @@ class Fleet {
     if (workers[i] == nullptr) return;
     workers[i]->line.link.cut_up = workers[i]->line.link.cut_down = false;
     server.mended(workers[i]->line.link);
+    mend_hints(i);
+  }
+  // What it would be told of changes is held; it hears it once that is mended.
+  void cut_hints(std::size_t i) { workers[i]->hint_link.cut_down = true; }
+  void mend_hints(std::size_t i) {
+    if (workers[i] == nullptr) return;
+    workers[i]->hint_link.cut_down = false;
+    server.mended(workers[i]->hint_link);
   }
 
   const BreakerConfig config;
@@ -207,6 +264,8 @@ class Fleet {
 
  private:
   bool ended_ = false;
+  const std::uint64_t listens_;
+  SimRandom listening_;
   std::map<std::uint64_t, MonoTime> leases_;
   std::uint64_t last_lease_ = 0;
 };
@@ -223,6 +282,36 @@ TEST(SharedBreakerOfAHundred, OpensForAllOnceEnoughSayThatItFails) {
   const auto rest = fleet.until([&] { return fleet.all(BreakerState::open); }, 1s);
   ASSERT_TRUE(rest);
   EXPECT_LE(*rest, Nanos(200ms)) << "from the quorum to the last";
+}
+
+// From the quorum on: the store tells of the change, each reads it, and no more than that passes.
+TEST(SharedBreakerOfAHundred, WhoIsToldOfItNeedNotWaitForItsNextLook) {
+  Fleet fleet(kWorkers, 1, 100);
+  fleet.loop.run_for(3s);
+  ASSERT_TRUE(fleet.all(BreakerState::closed));
+  fleet.down = true;
+  ASSERT_TRUE(fleet.until([&] { return fleet.in(BreakerState::open) >= 30; }, 10s));
+  const auto rest = fleet.until([&] { return fleet.all(BreakerState::open); }, 1s);
+  ASSERT_TRUE(rest);
+  EXPECT_LE(*rest, Nanos(20ms));
+  EXPECT_GE(fleet.workers[0]->hints_heard, 1U);
+}
+
+TEST(SharedBreakerOfAHundred, AHintThatIsLostIsFoundByTheNextLook) {
+  Fleet fleet(kWorkers, 1, 100);
+  fleet.loop.run_for(3s);
+  for (std::size_t i = 0; i < kWorkers; ++i) fleet.cut_hints(i);
+  fleet.down = true;
+  ASSERT_TRUE(fleet.until([&] { return fleet.in(BreakerState::open) >= 30; }, 10s));
+  const auto rest = fleet.until([&] { return fleet.all(BreakerState::open); }, 1s);
+  ASSERT_TRUE(rest);
+  EXPECT_LE(*rest, Nanos(200ms));
+  EXPECT_EQ(fleet.workers[0]->hints_heard, 0U);
+  // Those that come late tell of what has been read.
+  for (std::size_t i = 0; i < kWorkers; ++i) fleet.mend_hints(i);
+  fleet.loop.run_for(10ms);
+  EXPECT_GE(fleet.workers[0]->hints_heard, 1U);
+  EXPECT_TRUE(fleet.all(BreakerState::open));
 }
 
 TEST(SharedBreakerOfAHundred, OneThatCannotReachTheDependencyOpensForNobodyElse) {
@@ -244,7 +333,7 @@ TEST(SharedBreakerOfAHundred, OneThatCannotReachItDoesNotReopenWhatRecovers) {
   config.consecutive_failures = 5;
   config.minimum_calls = 20;
   config.ramp = BreakerRamp{};
-  Fleet fleet(kWorkers, 6, config);
+  Fleet fleet(kWorkers, 6, 50, config);
   fleet.loop.run_for(3s);
   fleet.down = true;
   ASSERT_TRUE(fleet.until([&] { return fleet.all(BreakerState::open); }, 10s));
@@ -265,7 +354,7 @@ TEST(SharedBreakerOfAHundred, OneThatCannotReachItDoesNotReopenWhatRecovers) {
 }
 
 TEST(SharedBreakerOfAHundred, AHerdSendsNoMoreProbesThanOneWorkerMay) {
-  Fleet fleet(kWorkers, 3);
+  Fleet fleet(kWorkers, 3, 100);
   fleet.loop.run_for(3s);
   fleet.down = true;
   ASSERT_TRUE(fleet.until([&] { return fleet.all(BreakerState::open); }, 10s));
@@ -307,17 +396,15 @@ class SharedBreakerFaults : public ::testing::TestWithParam<std::uint64_t> {};
 TEST_P(SharedBreakerFaults, AreSurvived) {
   const std::uint64_t seed = GetParam();
   SCOPED_TRACE("seed " + std::to_string(seed));
-  Fleet fleet(kWorkers, seed);
+  Fleet fleet(kWorkers, seed, seed % 3 * 50);
   fleet.crash_percent = 20;
   fleet.late_percent = 20;
   fleet.loop.run_for(3s);
   for (int round = 0; round < 12; ++round) {
     fleet.down = fleet.random.percent(60);
-    switch (fleet.random.below(5)) {
+    switch (fleet.random.below(8)) {
       case 0: {  // some are cut off, and come back
-        std::vector<std::size_t> some;
-        for (std::size_t i = 0; i < kWorkers; ++i)
-          if (fleet.workers[i] != nullptr && fleet.random.percent(30)) some.push_back(i);
+        const std::vector<std::size_t> some = fleet.some(30);
         for (const std::size_t i : some) fleet.cut(i);
         fleet.loop.run_for(fleet.random.between(100ms, 3s));
         for (const std::size_t i : some) fleet.mend(i);
@@ -342,6 +429,28 @@ TEST_P(SharedBreakerFaults, AreSurvived) {
         fleet.loop.run_for(fleet.random.between(100ms, 2s));
         fleet.server.go_on();
         break;
+      case 4:
+      case 5: {  // some are stopped, and go on one after the other
+        const std::vector<std::size_t> some = fleet.some(fleet.random.percent(50) ? 10 : 60);
+        for (const std::size_t i : some) fleet.stop(i);
+        fleet.loop.run_for(fleet.random.between(10ms, 3s));
+        for (const std::size_t i : some) {
+          fleet.loop.run_for(fleet.random.between(0ns, 5ms));
+          fleet.go_on(i);
+        }
+        break;
+      }
+      case 6: {  // some hear of changes late, or lose the connection on which they would
+        const std::vector<std::size_t> some = fleet.some(50);
+        for (const std::size_t i : some) fleet.cut_hints(i);
+        fleet.loop.run_for(fleet.random.between(100ms, 3s));
+        for (const std::size_t i : some) {
+          if (fleet.workers[i] != nullptr && fleet.random.percent(50))
+            fleet.server.reset(fleet.workers[i]->hint_link);
+          fleet.mend_hints(i);
+        }
+        break;
+      }
       default:
         break;
     }
@@ -352,6 +461,9 @@ TEST_P(SharedBreakerFaults, AreSurvived) {
   EXPECT_GT(fleet.most_leases, 0U) << "the store gave out no probe";
   for (std::size_t i = 0; i < kWorkers; ++i) fleet.mend(i);
   fleet.crash_percent = fleet.late_percent = 0;
+  std::uint64_t hints = 0;
+  for (const auto& worker : fleet.workers) hints += worker != nullptr ? worker->hints_heard : 0;
+  EXPECT_EQ(hints > 0, seed % 3 > 0);
 
   // With the store there, and nothing else wrong, what holds is the fleet's.
   fleet.down = true;
@@ -375,7 +487,13 @@ TEST_P(SharedBreakerFaults, AreSurvived) {
 // WEIR_SIM_SEED=N runs that seed alone.
 std::vector<std::uint64_t> seeds() {
   if (const char* one = std::getenv("WEIR_SIM_SEED")) return {std::strtoull(one, nullptr, 10)};
-  return {11, 12, 13, 14};
+  std::vector<std::uint64_t> some;
+  const char* first = std::getenv("WEIR_SIM_FIRST");
+  const char* runs = std::getenv("WEIR_SIM_RUNS");
+  const std::uint64_t from = first != nullptr ? std::strtoull(first, nullptr, 10) : 11;
+  const std::uint64_t count = runs != nullptr ? std::strtoull(runs, nullptr, 10) : 4;
+  for (std::uint64_t seed = from; seed < from + count; ++seed) some.push_back(seed);
+  return some;
 }
 INSTANTIATE_TEST_SUITE_P(Drawn, SharedBreakerFaults, ::testing::ValuesIn(seeds()));
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -60,6 +61,10 @@ class SimLine final : public guard::StoreLine, private store::redis::ClientEvent
 
   bool up(std::uint16_t) const override { return client_.ready(); }
   bool answering(std::uint16_t) const noexcept override { return client_.ready(); }
+  std::optional<store::redis::Endpoint> where(std::uint16_t) const override {
+    if (!client_.ready()) return std::nullopt;
+    return store::redis::Endpoint{.host = "simulated", .unix_path = {}, .tls = {}};
+  }
   void call(std::uint16_t, store::redis::StoreCall call, Nanos within,
             store::redis::CallHandler handler) override {
     client_.call(std::move(call), within, std::move(handler));

@@ -147,9 +147,35 @@ void SimRedis::execute(const ConnectionPtr& connection, std::vector<std::string>
   ++executed_;
   redis_.set_now(clock());
   if (on_command) on_command(command);
-  std::string reply = redis_.execute(command);
+  std::string reply = subscribed(*connection, command);
+  if (reply.empty()) reply = redis_.execute(command);
   if (on_reply) on_reply(command, reply);
   if (connection->open) send_down(connection, std::move(reply));
+}
+
+std::string SimRedis::subscribed(Connection& connection, const std::vector<std::string>& command) {
+  if (command[0] == "PING" && !connection.channels.empty())
+    return "*2\r\n" + bulk("pong") + bulk("");
+  if (command[0] != "SUBSCRIBE") return {};
+  std::string reply;
+  for (std::size_t i = 1; i < command.size(); ++i) {
+    connection.channels.push_back(command[i]);
+    reply += "*3\r\n" + bulk("subscribe") + bulk(command[i]) + ":" +
+             std::to_string(connection.channels.size()) + "\r\n";
+  }
+  return reply;
+}
+
+std::int64_t SimRedis::publish(const std::string& channel, const std::string& text) {
+  std::int64_t heard = 0;
+  for (const ConnectionPtr& connection : connections_) {
+    const auto& channels = connection->channels;
+    if (connection->events == nullptr) continue;  // it has gone
+    if (std::find(channels.begin(), channels.end(), channel) == channels.end()) continue;
+    send_down(connection, "*3\r\n" + bulk("message") + bulk(channel) + bulk(text));
+    ++heard;
+  }
+  return heard;
 }
 
 // ---- The client's end

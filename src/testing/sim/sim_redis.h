@@ -31,12 +31,17 @@ struct SimLink {
 // A Redis server in simulated time, with the shipped scripts, and the ways to it.
 //
 // It has one thread, as the real one has: what is slow delays all that comes after. What reached it
-// is carried out although the sender has closed the connection since.
+// is carried out although the sender has closed the connection since. Connections may subscribe to
+// channels, and are sent what is published there.
 class SimRedis {
  public:
   // `name` tells its process from those of other servers.
   SimRedis(SimLoop& loop, std::uint64_t seed, std::string_view name = "one")
-      : loop_(loop), random_(seed), redis_(loop.now(), name) {}
+      : loop_(loop), random_(seed), redis_(loop.now(), name) {
+    redis_.on_publish = [this](const std::string& channel, const std::string& text) {
+      return publish(channel, text);
+    };
+  }
   SimRedis(const SimRedis&) = delete;
   SimRedis& operator=(const SimRedis&) = delete;
 
@@ -90,6 +95,7 @@ class SimRedis {
     std::string held_down;
     std::string unread;  // the server hangs
     RespCommands commands;
+    std::vector<std::string> channels;  // that it is subscribed to
   };
   using ConnectionPtr = std::shared_ptr<Connection>;
 
@@ -103,6 +109,9 @@ class SimRedis {
   void send_down(const ConnectionPtr& connection, std::string bytes);
   void arrive(const ConnectionPtr& connection, std::string_view bytes);
   void execute(const ConnectionPtr& connection, std::vector<std::string> command);
+  // The reply to what concerns subscriptions; empty: it does not.
+  static std::string subscribed(Connection& connection, const std::vector<std::string>& command);
+  std::int64_t publish(const std::string& channel, const std::string& text);
   void close_all(const SimLink* link);
 
   SimLoop& loop_;
@@ -121,7 +130,7 @@ class SimRedis {
 
 // A client's end of a link, in a process that may be stopped where one is named. The process
 // outlives it.
-class SimWire final : public store::redis::Wire {
+class SimWire final : public store::redis::AimedWire {
  public:
   SimWire(SimLoop& loop, SimRedis& server, SimLink& link, SimProcess* process = nullptr)
       : loop_(loop),
@@ -137,6 +146,8 @@ class SimWire final : public store::redis::Wire {
     link_ = &link;
   }
 
+  // There is one server to aim at; see turn_to().
+  void aim(store::redis::Endpoint) override {}
   void bind(Events* events) override { events_ = events; }
   void open() override;
   void close() override;
