@@ -217,8 +217,8 @@ class Audit {
   MonoTime heard_of_by(const Record& record, MonoTime due, Nanos more) const {
     due += more;
     for (const Pause& pause : history_.pauses) {
-      if (pause.incarnation == record.incarnation && record.asked_at <= pause.until &&
-          pause.from <= due)
+      if (pause.incarnation == record.incarnation && !pause.killed &&
+          record.asked_at <= pause.until && pause.from <= due)
         due = std::max(due, pause.until + more);
     }
     return due;

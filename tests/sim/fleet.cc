@@ -145,6 +145,7 @@ void Fleet::end_worker(std::uint32_t index, bool crash) {
     ++seat.unknown;
   }
   if (ledger_) note_end(index, crash);
+  note_pause(seat, true);
   seat.worker->store().stop();
   count(seat);
   if (ledger_ && !crash) close_usage(seat);
@@ -171,21 +172,35 @@ void Fleet::pause(std::uint32_t index) {
 void Fleet::go_on(const Fault& fault) {
   Seat& seat = seats_[fault.worker];
   if (!seat.worker || !seat.stopped_at) return;
-  history_.pauses.push_back({seat.incarnation, *seat.stopped_at, loop_.mono()});
-  seat.stopped_at.reset();
+  // Whether its disk is well again it notices now.
+  if (*seat.stopped_at < seat.unwell_until && seat.unwell_until != MonoTime::max())
+    seat.unwell_until = std::max(seat.unwell_until, loop_.mono() + kHealing);
+  note_pause(seat, false);
   seat.process->go_on(fault.first);
 }
 
-void Fleet::leave(std::uint32_t index) {
-  Seat& seat = seats_[index];
+void Fleet::note_pause(Seat& seat, bool killed) {
+  if (!seat.stopped_at) return;
+  history_.pauses.push_back({.incarnation = seat.incarnation,
+                             .from = *seat.stopped_at,
+                             .until = loop_.mono(),
+                             .killed = killed});
+  seat.stopped_at.reset();
+}
+
+void Fleet::leave(const Fault& fault) {
+  Seat& seat = seats_[fault.worker];
   if (!seat.worker) return;
   if (seat.process->stopped()) {
-    seat.process->hear([this, index] { leave(index); });
+    seat.process->hear([this, &fault] { leave(fault); });
     return;
   }
   seat.leaving = true;
-  seat.worker->store().leave([this, index, incarnation = seat.incarnation] {
-    if (seats_[index].incarnation == incarnation) end_worker(index, false);
+  seat.worker->store().leave([this, &fault, incarnation = seat.incarnation] {
+    if (seats_[fault.worker].incarnation != incarnation) return;
+    end_worker(fault.worker, false);
+    // It took longer than until another was to come.
+    if (loop_.mono() >= history_.began + fault.start + fault.length) start_worker(fault.worker);
   });
 }
 
@@ -227,6 +242,9 @@ void Fleet::ask(const Question& question, bool last) {
   record.incarnation = seat.incarnation;
   record.numbers = seat.numbers;
   record.asked_at = loop_.mono();
+  // What it is served from may be another's by the time the disk has it, as where its worker
+  // leaves.
+  if (is_metered(question.route)) note_what_it_has(record, seat);
   const auto call = call_of(question);
   seat.worker->check(route(0, question.route).name, kUsers[question.user],
                      {.cost = question.cost, .deadline = question.patience}, call,
@@ -258,14 +276,29 @@ void Fleet::note_part(Record& record, Seat& seat) {
     const auto division = seat.worker->store().shard(target.shard).driver().ladder().division();
     record.divided_by = division->workers();
     const limit::Place place{division->place(target.digest), division->workers()};
+    const auto part =
+        division->has_part()
+            ? limit::part_numbers(route(record.numbers, record.question.route).rules[rule].numbers,
+                                  place)
+            : std::nullopt;
+    if (!part || record.question.cost > part->burst) record.no_part = true;
+  }
+  note_what_it_has(record, seat);
+}
+
+void Fleet::note_what_it_has(Record& record, Seat& seat) {
+  const auto& targets = history_.targets[record.question.route][record.question.user];
+  for (std::size_t rule = 0; rule < targets.size(); ++rule) {
+    const Target& target = targets[rule];
+    const auto division = seat.worker->store().shard(target.shard).driver().ladder().division();
+    if (!division->has_part()) continue;
+    const limit::Place place{division->place(target.digest), division->workers()};
     const auto part_under = [&](std::size_t numbers) {
       return limit::part_numbers(route(numbers, record.question.route).rules[rule].numbers, place);
     };
-    const auto part = division->has_part() ? part_under(record.numbers) : std::nullopt;
-    if (!part || record.question.cost > part->burst) record.no_part = true;
-    if (!part) continue;
+    if (!part_under(record.numbers)) continue;
     if (route(0, record.question.route).rules[rule].meter)
-      record.part_of_cap = part_of_cap(record, seat, rule);
+      record.part_of_cap = std::max(record.part_of_cap, part_of_cap(record, seat, rule));
     // Under the more generous numbers of a reload: what was spent under others is converted.
     for (const std::size_t numbers : {std::size_t{0}, record.numbers}) {
       if (const auto under = part_under(numbers)) {
@@ -317,6 +350,15 @@ void Fleet::finish() {
     }
   }
   history_.events = loop_.events();
+}
+
+Nanos History::stopped(std::uint64_t incarnation, MonoTime from, MonoTime until) const {
+  Nanos sum{0};
+  for (const Pause& pause : pauses) {
+    if (pause.incarnation != incarnation) continue;
+    sum += std::max(Nanos{0}, std::min(until, pause.until) - std::max(from, pause.from));
+  }
+  return sum;
 }
 
 void Fleet::look_at_breaker(const SimShard& shard) {

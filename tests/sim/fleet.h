@@ -111,6 +111,7 @@ struct Pause {
   std::uint64_t incarnation = 0;
   MonoTime from{};
   MonoTime until{};
+  bool killed = false;  // then, and never went on
 };
 
 // A time in which a store lost data: an instant, or as long as two counted for one.
@@ -151,6 +152,9 @@ struct History {
   std::vector<bool> there;           // by worker: whether somebody was in its place in the end
   std::optional<std::uint64_t> flood_parts;  // units of the flood's limit that were offered
   std::uint64_t events = 0;
+
+  // How long a process was stopped between the two.
+  Nanos stopped(std::uint64_t incarnation, MonoTime from, MonoTime until) const;
 };
 
 // Runs a scenario to its end.

@@ -148,7 +148,7 @@ void Fleet::begin(const Fault& fault) {
       pause(fault.worker);
       break;
     case FaultKind::leave:
-      leave(fault.worker);
+      leave(fault);
       break;
     case FaultKind::reload:
       reload(fault, 0);

@@ -21,8 +21,6 @@ namespace {
 
 // A process that is to die at an operation or an answer that does not come dies after so long.
 constexpr Nanos kPatience = 1s;
-// After a disk works again, until its journal has noticed.
-constexpr Nanos kHealing = 1s;
 // Whoever is not heard asks again, so often.
 constexpr Nanos kTryEvery = 300ms;
 constexpr int kTries = 40;
@@ -60,9 +58,9 @@ void Fleet::meter(std::uint32_t index) {
   history_.lives[seat.incarnation].worker = index;
   if (canary_ == Canary::names_forgotten) forget_notes(*seat.place, 'k');
   if (canary_ == Canary::ends_forgotten) forget_notes(*seat.place, 'r');
-  seat.worker->meter(
-      std::make_unique<SimUsage>(*seat.place, *ledger_, loop_, [this, index] { die(index, true); }),
-      seat.incarnation, canary_ != Canary::cap_renewed);
+  seat.worker->meter(std::make_unique<SimUsage>(*seat.place, *ledger_, loop_, *seat.process,
+                                                [this, index] { die(index, true); }),
+                     seat.incarnation, canary_ != Canary::cap_renewed);
 }
 
 void Fleet::die(std::uint32_t index, bool power) {
@@ -86,7 +84,8 @@ void Fleet::note_end(std::uint32_t index, bool crash) {
   Life& life = history_.lives[seat.incarnation];
   life.ended = loop_.mono();
   life.crashed = crash;
-  life.unwell = loop_.mono() < seat.unwell_until;
+  // What is stopped notices nothing.
+  life.unwell = seat.stopped_at.value_or(loop_.mono()) < seat.unwell_until;
   life.waiting = seat.worker->usage()->journal().status().waiting;
 }
 
@@ -288,6 +287,10 @@ void Fleet::stay(std::size_t record, const std::string& id) {
 void Fleet::beat(Stayed& stayed, std::uint32_t index, std::uint64_t so_far) {
   Seat& seat = seats_[index];
   if (!seat.worker || seat.dying) return;
+  if (seat.process->stopped()) {
+    seat.process->hear([this, &stayed, index, so_far] { beat(stayed, index, so_far); });
+    return;
+  }
   if (!seat.worker->usage()->reservations().heartbeat(stayed.id, so_far)) return;
   stayed.beats.push_back(so_far);
   if (seat.incarnation != history_.records[stayed.record].incarnation)
@@ -304,6 +307,11 @@ void Fleet::try_to_settle(Stayed& stayed, std::uint32_t index, std::uint64_t uni
     });
   };
   if (!seat.worker || seat.dying || seat.leaving) return again();
+  if (seat.process->stopped()) {
+    seat.process->hear(
+        [this, &stayed, index, units, tries] { try_to_settle(stayed, index, units, tries); });
+    return;
+  }
   Stayed::Try& one = stayed.tries.emplace_back();
   one.units = units;
   one.incarnation = seat.incarnation;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -22,6 +23,9 @@ class Fleet {
   History run();
 
  private:
+  // After a disk works again, until its journal has noticed.
+  static constexpr Nanos kHealing = std::chrono::seconds(1);
+
   struct Seat {
     std::unique_ptr<testing::SimProcess> process;
     std::unique_ptr<Worker> worker;  // null: nobody is there
@@ -52,10 +56,12 @@ class Fleet {
   void count(Seat& seat);
   void end_worker(std::uint32_t index, bool crash);
   // In order: it is asked no more, and tells the others where it may.
-  void leave(std::uint32_t index);
+  void leave(const Fault& fault);
   void restart(std::uint32_t index);
   void pause(std::uint32_t index);
   void go_on(const Fault& fault);
+  // A pause is over: its process goes on, or was killed in it.
+  void note_pause(Seat& seat, bool killed);
   // Those that live, as one shard's fleet has them.
   std::vector<Holder> holders(std::size_t shard);
 
@@ -64,6 +70,8 @@ class Fleet {
   void ask(const Question& question, bool last);
   // What its worker could have decided by itself.
   void note_part(Record& record, Seat& seat);
+  // The most of a part, of the cap as well, that it has had so far.
+  void note_what_it_has(Record& record, Seat& seat);
   // Every worker about every counter that was ever asked: all are back at the store, and tell it
   // what they still owe; and then one of them, what it has come to.
   void ask_for_the_last_time();

@@ -1,6 +1,7 @@
 // A fleet in simulated time. `WEIR_SIM_SEED=N weir_sim_tests --gtest_filter='*Seeds'` replays one
 // run; WEIR_SIM_SECONDS says for how long seeds are drawn, WEIR_SIM_FIRST where they begin,
-// WEIR_SIM_WORKERS how many workers a fleet has.
+// WEIR_SIM_WITH=pause,metered which faults they must have (or that they meter), WEIR_SIM_WORKERS
+// how many workers a fleet has.
 
 #include <gtest/gtest.h>
 
@@ -12,6 +13,7 @@
 #include <cstdlib>
 #include <ostream>
 #include <string>
+#include <string_view>
 
 #include "sim/audit.h"
 #include "sim/fleet.h"
@@ -33,6 +35,24 @@ constexpr std::array<std::uint64_t, 29> kKept{
 std::uint64_t number_of(const char* name, std::uint64_t otherwise) {
   const char* text = std::getenv(name);
   return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+// Whether a run has everything that WEIR_SIM_WITH names.
+bool is_wanted(std::uint64_t seed) {
+  const char* text = std::getenv("WEIR_SIM_WITH");
+  if (text == nullptr) return true;
+  const Scenario scenario = draw(seed);
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    const std::string_view word = rest.substr(0, comma);
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+    const auto named = [word](const Fault& fault) { return to_string(fault.kind) == word; };
+    const bool there = std::any_of(scenario.faults.begin(), scenario.faults.end(), named) ||
+                       (word == "metered" && scenario.meters);
+    if (!there) return false;
+  }
+  return true;
 }
 
 // Empty: the run kept everything.
@@ -60,8 +80,9 @@ TEST(Fleet, KeepsItsPromisesUnderDrawnSeeds) {
   int failed = 0;
   // However slow the machine is, so many.
   const std::uint64_t least = std::min<std::uint64_t>(most, kWorkers > 4 ? 5 : 20);
-  for (; runs < most && (runs < least || WallClock::now() - began < time) && failed < 5;
-       ++runs, ++seed) {
+  for (; runs < most && (runs < least || WallClock::now() - began < time) && failed < 5; ++seed) {
+    if (!is_wanted(seed)) continue;
+    ++runs;
     const std::string faults = faults_of(seed);
     EXPECT_EQ(faults, "");
     if (!faults.empty()) ++failed;

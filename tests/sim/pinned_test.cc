@@ -112,6 +112,50 @@ TEST(PinnedScenario, WhoeverIsStoppedAnswersAsItGoesOnAndWhatItHeardMeanwhileCou
   }
 }
 
+// A worker is asked to leave while it is stopped: it does as it goes on, and then another takes its
+// place and settles what it had served, although the time at which that was to come has passed.
+TEST(PinnedScenario, WhoIsToLeaveWhileItIsStoppedIsReplacedOnceItHasLeft) {
+  Scenario scenario = quiet_scenario();
+  scenario.meters = true;
+  scenario.within = 20ms;
+  scenario.disks.assign(kWorkers, 1ms);
+  scenario.members = true;
+  scenario.tenures.assign(kWorkers, {.lasts = true, .disk = 1ms, .joins_at = {}});
+  scenario.warm_up = 12s;
+  scenario.length = 14s;
+  scenario.faults.push_back({.kind = FaultKind::outage, .start = 1s, .length = 8s});
+  scenario.faults.push_back({.kind = FaultKind::pause, .start = 2s, .length = 4s, .worker = 2});
+  scenario.faults.push_back({.kind = FaultKind::leave, .start = 3s, .length = 500ms, .worker = 2});
+  scenario.faults.push_back({.kind = FaultKind::ledger_away, .start = 1s, .length = 9s});
+  for (Nanos at = 1500ms; at < 2s; at += 100ms)
+    scenario.questions.push_back({.at = at, .worker = 2, .route = flood_route() + 1});
+  const History history = run(scenario);
+  EXPECT_EQ(all_of(audit(history)), "");
+  EXPECT_TRUE(history.there[2]);
+  EXPECT_GT(decided_by(history, Rung::share) + decided_by(history, Rung::journal), 2U);
+  EXPECT_GT(history.billed.size(), 2U);
+}
+
+// A process is stopped between its answer and the disk, and killed there: what it was to write
+// within 20 ms it had no time to.
+TEST(PinnedScenario, WhoIsKilledWhileItIsStoppedHadNoTimeToWrite) {
+  Scenario scenario = quiet_scenario();
+  scenario.meters = true;
+  scenario.within = 20ms;
+  scenario.disks.assign(kWorkers, 1ms);
+  scenario.faults.push_back({.kind = FaultKind::pause, .start = 2s, .length = 4s, .worker = 1});
+  scenario.faults.push_back(
+      {.kind = FaultKind::crash_worker, .start = 4s, .length = 1s, .worker = 1});
+  scenario.questions.push_back({.at = 2s - 10ms, .worker = 1, .route = flood_route() + 1});
+  scenario.questions.push_back({.at = 3s, .worker = 1, .route = flood_route() + 1});
+  const History history = run(scenario);
+  EXPECT_EQ(all_of(audit(history)), "");
+  EXPECT_EQ(history.records[0].decision->rung, Rung::store);
+  EXPECT_TRUE(history.billed.empty());
+  ASSERT_EQ(history.pauses.size(), 1U);
+  EXPECT_TRUE(history.pauses[0].killed);
+}
+
 // A master that is cut off with workers 0 and 1, which go on asking it: from half of the time on a
 // replica counts for the others, from three quarters on the old one is its replica, and at the end
 // its workers hear of it.

@@ -47,7 +47,11 @@ class RequestAudit {
     if (record.decision->rung != Rung::store) return false;
     const Life& life = life_of(record);
     const Nanos bound = history_.scenario.within + 4 * history_.scenario.disks[life.worker];
-    return life.unwell || (life.crashed && life.ended && record.decided_at + bound >= *life.ended);
+    return life.unwell ||
+           (life.crashed && life.ended &&
+            record.decided_at + bound +
+                    history_.stopped(record.incarnation, record.decided_at, *life.ended) >=
+                *life.ended);
   }
 
   // ---- Requests that name themselves.

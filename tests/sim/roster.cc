@@ -36,7 +36,10 @@ void Roster::beat(std::string_view name, char what, const FleetReply& reply,
   } else if (const FleetMember* me = record_of(reply, name)) {
     Name& known = names_[std::string(name)];
     known.beats.push_back({reply.now, loop_.mono(), now});
-    if (known.joined_epoch != me->joined_epoch) {
+    // In an older list epochs are given out again: who comes to it as the latest, and had no part,
+    // is taken to join it now.
+    const bool again = loss_ && !known.back && me->joined_epoch == reply.epoch;
+    if (known.joined_epoch != me->joined_epoch || again) {
       // Whoever has a part goes on holding it where the list was lost.
       if (!(loss_ && known.before_loss)) known.joined = now;
       known.joined_epoch = me->joined_epoch;

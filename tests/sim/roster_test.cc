@@ -21,18 +21,7 @@ class Town {
  public:
   // A beat of a worker, after which it goes by a view of these members, itself included.
   void beat(const std::string& name, const std::vector<std::string>& counts, bool held = true) {
-    loop_.run_for(10ms);
-    const auto in_list = std::find_if(list_.begin(), list_.end(),
-                                      [&](const auto& member) { return member.name == name; });
-    if (in_list == list_.end()) {
-      ++epoch_;
-      list_.push_back({.name = name,
-                       .joined_epoch = epoch_,
-                       .seen_epoch = epoch_,
-                       .lease_until = loop_.now() + 15s});
-    }
-    const FleetReply reply{.now = loop_.now(), .history = 1, .epoch = epoch_, .members = list_};
-    roster_.beat(name, in_list == list_.end() ? 'n' : 'b', reply, holders_);
+    beat_unheard(name);
     MembershipView view{.history = 1,
                         .epoch = epoch_,
                         .self = name,
@@ -44,6 +33,31 @@ class Town {
     }
     std::erase_if(holders_, [&](const Holder& holder) { return holder.name == name; });
     holders_.push_back({name, view, Division::of_view(view)});
+  }
+  // The server carries it out, and the answer is lost.
+  void beat_unheard(const std::string& name) {
+    loop_.run_for(10ms);
+    const auto in_list = std::find_if(list_.begin(), list_.end(),
+                                      [&](const auto& member) { return member.name == name; });
+    const bool joins = in_list == list_.end();
+    if (!joins) in_list->lease_until = loop_.now() + 15s;
+    if (joins) {
+      ++epoch_;
+      list_.push_back({.name = name,
+                       .joined_epoch = epoch_,
+                       .seen_epoch = epoch_,
+                       .lease_until = loop_.now() + 15s});
+    }
+    const FleetReply reply{.now = loop_.now(), .history = 1, .epoch = epoch_, .members = list_};
+    roster_.beat(name, joins ? 'n' : 'b', reply, holders_);
+  }
+  void pass(Nanos time) { loop_.run_for(time); }
+  // The last to join is in the list no more: the server has an older one.
+  void list_before_the_last() {
+    loop_.run_for(10ms);
+    roster_.lost(holders_);
+    list_.pop_back();
+    --epoch_;
   }
   void lose_list() {
     loop_.run_for(10ms);
@@ -116,6 +130,30 @@ TEST(Roster, WhoWasThereBeforeTheLossIsNotLeftOut) {
   town.lose_list();
   town.beat("b", {"b"});
   EXPECT_EQ(town.parts().sum, 18U) << "b no longer counts a, who is there";
+}
+
+// c came to the list that was lost, and again to the older one, under the same number; a was
+// stopped in between, until its lease was over.
+TEST(Roster, WhoJoinsAnOlderListUnderTheSameNumberJoinsItThen) {
+  Town town;
+  town.beat("a", {"a"});
+  town.beat("b", {"a", "b"});
+  town.beat("a", {"a", "b"});
+  town.beat_unheard("c");
+  town.list_before_the_last();
+  town.beat("a", {"a", "b"});
+  town.beat("b", {"a", "b"});
+  EXPECT_EQ(town.parts().sum, 12U) << town.text();
+  town.pass(10s);
+  town.beat("b", {"a", "b"});
+  town.pass(10s);
+  town.beat("c", {"a", "b", "c"});
+  town.beat("b", {"a", "b", "c"});
+  EXPECT_EQ(town.parts().with_left_out, 14U) << "a divides by two";
+  EXPECT_LE(town.parts().sum, 12U) << town.text();
+  town.beat("a", {"a", "b", "c"});
+  EXPECT_TRUE(town.parts().all) << town.text();
+  EXPECT_EQ(town.parts().sum, 12U);
 }
 
 }  // namespace

@@ -473,9 +473,13 @@ void draw_metering(std::uint64_t seed, Scenario& scenario) {
 // Of the time of a pause: what waits for it then, and what comes of that.
 void draw_questions_of_pause(SimRandom& random, const Fault& pause, Scenario& scenario) {
   constexpr int kEach = 24;
-  const std::array<std::size_t, 2> routes{0, random.below(flood_route())};
+  // Of a fleet that meters, most about what it meters: by nobody's deadline but the disk's.
+  const bool metered = scenario.meters && random.percent(70);
+  const std::array<std::size_t, 2> routes{
+      0, metered ? flood_route() + 1 + random.below(2) : random.below(flood_route())};
   for (int i = 0; i < kEach; ++i) {
     Question question = draw_question(random, {routes.begin(), routes.end()});
+    if (is_metered(question.route)) question.patience.reset();
     if (random.percent(75)) question.worker = pause.worker;
     // Most are asked just before it, so that it falls into their time, and as it is over.
     const std::uint64_t when = random.below(3);
@@ -490,7 +494,7 @@ void draw_questions_of_pause(SimRandom& random, const Fault& pause, Scenario& sc
 // By numbers of their own, as what concerns metering.
 void draw_pauses(std::uint64_t seed, Scenario& scenario) {
   SimRandom random(seed ^ 0x73746f7070656400U);
-  if (scenario.meters || !random.percent(25)) return;
+  if (!random.percent(25)) return;
   const std::uint64_t pauses = 1 + random.below(3);
   for (std::uint64_t i = 0; i < pauses; ++i) {
     Fault fault{.kind = FaultKind::pause};

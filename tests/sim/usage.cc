@@ -28,7 +28,7 @@ std::unique_ptr<guard::UsageRecorder> SimUsage::open(std::uint64_t process, Cloc
        .wake = [this] { turn_journal_at(loop_.mono() + place_.takes); },
        .wake_waits =
            [this](MonoTime when) {
-             loop_.at(when, [this, alive = std::weak_ptr(alive_)] {
+             process_.at(when, [this, alive = std::weak_ptr(alive_)] {
                if (!alive.expired()) recorder_->waits().turn(loop_.mono());
              });
            },
@@ -50,7 +50,7 @@ std::unique_ptr<guard::UsageRecorder> SimUsage::open(std::uint64_t process, Cloc
 void SimUsage::turn_journal_at(MonoTime when) {
   if (!alive_ || (due_ && *due_ <= when)) return;
   due_ = when;
-  loop_.at(when, [this, number = ++turn_, alive = std::weak_ptr(alive_)] {
+  process_.at(when, [this, number = ++turn_, alive = std::weak_ptr(alive_)] {
     if (!alive.expired() && number == turn_) turn_journal();
   });
 }
@@ -66,13 +66,13 @@ void SimUsage::turn_journal() {
 }
 
 void SimUsage::turn_reservations_after(Nanos rest) {
-  loop_.after(rest, [this, alive = std::weak_ptr(alive_)] {
+  process_.after(rest, [this, alive = std::weak_ptr(alive_)] {
     if (!alive.expired()) turn_reservations_after(reservations().turn());
   });
 }
 
 void SimUsage::turn_settler_after(Nanos rest) {
-  loop_.after(std::max(rest, place_.takes), [this, alive = std::weak_ptr(alive_)] {
+  process_.after(std::max(rest, place_.takes), [this, alive = std::weak_ptr(alive_)] {
     if (alive.expired()) return;
     const Nanos next = recorder_->settler().turn();
     // It opens files to read them, which a disk counts, too.

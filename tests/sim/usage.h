@@ -11,6 +11,7 @@
 #include "sim/sim_ledger.h"
 #include "testing/forgetful_disk.h"
 #include "testing/sim/sim_loop.h"
+#include "testing/sim/sim_process.h"
 
 namespace weir::sim {
 
@@ -25,13 +26,14 @@ struct UsagePlace {
 };
 
 // The journal and the settlement of one process in simulated time: both are turned when they would
-// have worked by themselves.
+// have worked by themselves, and stand where the process is stopped.
 class SimUsage {
  public:
   // All outlive this, and whoever gets the recorder ends before it. `died` hears when the power of
   // the disk went in the middle of something.
-  SimUsage(UsagePlace& place, SimLedger& ledger, testing::SimLoop& loop, std::function<void()> died)
-      : place_(place), ledger_(ledger), loop_(loop), died_(std::move(died)) {}
+  SimUsage(UsagePlace& place, SimLedger& ledger, testing::SimLoop& loop,
+           testing::SimProcess& process, std::function<void()> died)
+      : place_(place), ledger_(ledger), loop_(loop), process_(process), died_(std::move(died)) {}
   SimUsage(const SimUsage&) = delete;
   SimUsage& operator=(const SimUsage&) = delete;
 
@@ -53,6 +55,7 @@ class SimUsage {
   UsagePlace& place_;
   SimLedger& ledger_;
   testing::SimLoop& loop_;
+  testing::SimProcess& process_;
   const std::function<void()> died_;
   guard::UsageRecorder* recorder_ = nullptr;
   std::optional<MonoTime> due_;  // the journal's next turn

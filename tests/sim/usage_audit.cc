@@ -123,7 +123,10 @@ class UsageAudit {
     }
     const Nanos bound = history_.scenario.within + 4 * history_.scenario.disks[life.worker];
     const bool last_moments =
-        life.crashed && life.ended && record.decided_at + bound >= *life.ended;
+        life.crashed && life.ended &&
+        record.decided_at + bound +
+                history_.stopped(record.incarnation, record.decided_at, *life.ended) >=
+            *life.ended;
     if (!last_moments && !life.unwell) {
       fault(what);
       return;
