@@ -13,6 +13,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "store/redis/name_lookup.h"
 #include "store/redis/tls_loader.h"
 #include "store/redis/tls_session.h"
 
@@ -46,19 +47,13 @@ bool is_busy(const error_code& error) {
 // belongs to one connection, and is ignored once another one, or none, has taken its place.
 struct AsioWire::Impl : std::enable_shared_from_this<Impl> {
   Impl(asio::io_context& loop, Endpoint where, Lookup ask)
-      : io(loop),
-        endpoint(std::move(where)),
-        lookup(std::move(ask)),
-        socket(loop),
-        resolver(loop),
-        timer(loop) {}
+      : io(loop), endpoint(std::move(where)), lookup(std::move(ask)), socket(loop), timer(loop) {}
 
   asio::io_context& io;
   Endpoint endpoint;
   const Lookup lookup;
   Events* events = nullptr;
   Socket socket;
-  asio::ip::tcp::resolver resolver;
   asio::steady_timer timer;
   std::vector<asio::ip::tcp::endpoint> addresses;
   std::uint64_t connection = 0;  // counts open() and close()
@@ -79,7 +74,6 @@ struct AsioWire::Impl : std::enable_shared_from_this<Impl> {
     ++connection;
     error_code ignored;
     socket.close(ignored);
-    resolver.cancel();
     backlog.clear();
     writing = false;
     tls.reset();
@@ -105,18 +99,16 @@ struct AsioWire::Impl : std::enable_shared_from_this<Impl> {
       connect_to(of, addresses[0], 0);
       return;
     }
-    resolver.async_resolve(
-        host, std::to_string(endpoint.port),
-        [self = shared_from_this(), of](const error_code& error, const auto& found) {
-          if (of != self->connection) return;
-          self->addresses.clear();
-          for (const auto& entry : found) self->addresses.push_back(entry.endpoint());
-          if (error || self->addresses.empty()) {
-            self->closed(of, LocalFault::dns);
-            return;
-          }
-          self->connect_to(of, self->addresses[0], 0);
-        });
+    NameLookup::of(io).ask(host, [self = shared_from_this(), of](const auto& found) {
+      if (of != self->connection || self->events == nullptr) return;
+      self->addresses.clear();
+      for (const auto& one : found) self->addresses.emplace_back(one, self->endpoint.port);
+      if (self->addresses.empty()) {
+        self->closed(of, LocalFault::dns);
+        return;
+      }
+      self->connect_to(of, self->addresses[0], 0);
+    });
   }
 
   void connect_to(std::uint64_t of, const asio::generic::stream_protocol::endpoint& where,
