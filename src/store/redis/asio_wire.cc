@@ -1,11 +1,14 @@
 #include "store/redis/asio_wire.h"
 
+#include <algorithm>
 #include <array>
+#include <chrono>
+#include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 // Boost 1.74 needs <utility> before its headers.
-#include <boost/asio/connect.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -25,6 +28,8 @@ using boost::system::error_code;
 using Socket = asio::generic::stream_protocol::socket;
 
 constexpr std::size_t kReadBytes = 64 * 1024;
+// An address that has not answered for so long may not be there: the next one is tried beside it.
+constexpr std::chrono::milliseconds kNextAddress{25};
 
 LocalFault fault_of(const error_code& error) {
   if (error == asio::error::connection_refused) return LocalFault::refused;
@@ -47,15 +52,24 @@ bool is_busy(const error_code& error) {
 // belongs to one connection, and is ignored once another one, or none, has taken its place.
 struct AsioWire::Impl : std::enable_shared_from_this<Impl> {
   Impl(asio::io_context& loop, Endpoint where, Lookup ask)
-      : io(loop), endpoint(std::move(where)), lookup(std::move(ask)), socket(loop), timer(loop) {}
+      : io(loop),
+        endpoint(std::move(where)),
+        lookup(std::move(ask)),
+        socket(loop),
+        patience(loop),
+        timer(loop) {}
 
   asio::io_context& io;
   Endpoint endpoint;
   const Lookup lookup;
   Events* events = nullptr;
   Socket socket;
+  // Until one is connected: to each of these addresses that was tried, none where that failed.
+  std::vector<asio::generic::stream_protocol::endpoint> addresses;
+  std::vector<std::unique_ptr<Socket>> racing;
+  std::size_t tried = 0;
+  asio::steady_timer patience;
   asio::steady_timer timer;
-  std::vector<asio::ip::tcp::endpoint> addresses;
   std::uint64_t connection = 0;  // counts open() and close()
   std::uint64_t wakes = 0;
   std::string backlog;
@@ -72,6 +86,7 @@ struct AsioWire::Impl : std::enable_shared_from_this<Impl> {
 
   void drop() {
     ++connection;
+    stop_racing();
     error_code ignored;
     socket.close(ignored);
     backlog.clear();
@@ -88,48 +103,73 @@ struct AsioWire::Impl : std::enable_shared_from_this<Impl> {
         asio::post(io, [self = shared_from_this(), of] { self->closed(of, LocalFault::network); });
         return;
       }
-      connect_to(of, asio::local::stream_protocol::endpoint(endpoint.unix_path), 0);
+      connect(of, {asio::local::stream_protocol::endpoint(endpoint.unix_path)});
       return;
     }
     error_code bad;
     const std::string host = lookup ? lookup(endpoint.host) : endpoint.host;
     const auto address = asio::ip::make_address(host, bad);
     if (!bad) {
-      addresses = {{address, endpoint.port}};
-      connect_to(of, addresses[0], 0);
+      connect(of, {asio::ip::tcp::endpoint(address, endpoint.port)});
       return;
     }
     NameLookup::of(io).ask(host, [self = shared_from_this(), of](const auto& found) {
       if (of != self->connection || self->events == nullptr) return;
-      self->addresses.clear();
-      for (const auto& one : found) self->addresses.emplace_back(one, self->endpoint.port);
-      if (self->addresses.empty()) {
-        self->closed(of, LocalFault::dns);
-        return;
+      if (found.empty()) return self->closed(of, LocalFault::dns);
+      std::vector<asio::generic::stream_protocol::endpoint> to;
+      for (const auto& one : found) {
+        to.emplace_back(asio::ip::tcp::endpoint(one, self->endpoint.port));
       }
-      self->connect_to(of, self->addresses[0], 0);
+      self->connect(of, std::move(to));
     });
   }
 
-  void connect_to(std::uint64_t of, const asio::generic::stream_protocol::endpoint& where,
-                  std::size_t index) {
-    error_code ignored;
-    socket.close(ignored);
-    socket.async_connect(where, [self = shared_from_this(), of, index](const error_code& error) {
-      self->connected(of, error, index);
+  // The first of these addresses that answers. One that says nothing, as that of a machine that is
+  // off or of a version of IP that leads nowhere here, keeps the next one waiting for a moment
+  // only.
+  void connect(std::uint64_t of, std::vector<asio::generic::stream_protocol::endpoint> to) {
+    addresses = std::move(to);
+    tried = 0;
+    try_next(of);
+  }
+
+  void try_next(std::uint64_t of) {
+    const std::size_t index = tried++;
+    racing.push_back(std::make_unique<Socket>(io));
+    racing[index]->async_connect(addresses[index],
+                                 [self = shared_from_this(), of, index](const error_code& error) {
+                                   self->connected(of, error, index);
+                                 });
+    if (tried == addresses.size()) return;
+    patience.expires_after(kNextAddress);
+    patience.async_wait([self = shared_from_this(), of](const error_code& error) {
+      if (error || of != self->connection || self->racing.empty()) return;
+      if (self->tried < self->addresses.size()) self->try_next(of);
     });
   }
 
   void connected(std::uint64_t of, const error_code& error, std::size_t index) {
-    if (of != connection || events == nullptr) return;
-    if (error && endpoint.unix_path.empty() && index + 1 < addresses.size()) {
-      connect_to(of, addresses[index + 1], index + 1);
-      return;
-    }
+    if (of != connection || events == nullptr || racing.empty()) return;
     if (error) {
-      closed(of, fault_of(error));
+      racing[index].reset();
+      patience.cancel();
+      if (tried < addresses.size()) return try_next(of);
+      const bool all =
+          std::all_of(racing.begin(), racing.end(), [](const auto& one) { return one == nullptr; });
+      if (all) closed(of, fault_of(error));
       return;
     }
+    socket = std::move(*racing[index]);
+    stop_racing();
+    connected(of);
+  }
+
+  void stop_racing() {
+    racing.clear();
+    patience.cancel();
+  }
+
+  void connected(std::uint64_t of) {
     error_code ignored;
     socket.non_blocking(true, ignored);
     if (endpoint.unix_path.empty()) {
