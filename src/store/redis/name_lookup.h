@@ -23,7 +23,7 @@ namespace weir::store::redis {
 class NameLookup final : public boost::asio::execution_context::service {
  public:
   using Addresses = std::vector<boost::asio::ip::address>;
-  // Called in the loop. No address: the name has none, or cannot be asked for now.
+  // Called in the loop. No address: the name has none, or nobody could say.
   using Done = std::function<void(const Addresses& found)>;
   using Resolve = std::function<Addresses(const std::string& host)>;
 
