@@ -22,12 +22,13 @@ Error held_by_another(const std::string& folder, int file) {
 
 }  // namespace
 
-Result<FolderLock> FolderLock::take(const std::string& folder) {
+Result<FolderLock> FolderLock::take(const std::string& folder, Missing missing) {
   const auto refused = [&folder](const char* why) {
     return Error{ErrorCode::invalid_argument,
                  "journal: " + folder + " " + why + ": " + std::strerror(errno)};
   };
-  if (::mkdir(folder.c_str(), 0750) != 0 && errno != EEXIST) return refused("cannot be made");
+  if (missing == Missing::make && ::mkdir(folder.c_str(), 0750) != 0 && errno != EEXIST)
+    return refused("cannot be made");
   FolderLock lock;
   lock.folder_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   // Where folders cannot be locked, as on NFS, the file says it alone.
@@ -47,6 +48,14 @@ Result<FolderLock> FolderLock::take(const std::string& folder) {
   // Only for the message above.
   if (::ftruncate(lock.file_, 0) == 0) (void)!::pwrite(lock.file_, self.data(), self.size(), 0);
   return lock;
+}
+
+bool FolderLock::is_of(const std::string& folder) const {
+  if (folder_ < 0) return true;  // it may not be read, and then nobody can tell
+  struct stat held {};
+  struct stat found {};
+  return ::fstat(folder_, &held) == 0 && ::stat(folder.c_str(), &found) == 0 &&
+         held.st_dev == found.st_dev && held.st_ino == found.st_ino;
 }
 
 FolderLock::~FolderLock() {

@@ -1,5 +1,7 @@
 #include "ledger/journal.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -17,6 +19,9 @@ constexpr Nanos kFirstOpening = std::chrono::seconds(2);
 
 // So long the end of a process waits for the disk without a word.
 constexpr Nanos kQuietEnd = std::chrono::seconds(2);
+
+// So often it is looked whether the files are still there and may be written to.
+constexpr Nanos kLookEvery = std::chrono::milliseconds(500);
 
 // Until somebody brings something.
 constexpr Nanos kNothingToDo = std::chrono::hours(1);
@@ -334,13 +339,19 @@ std::optional<Nanos> Journal::step(std::unique_lock<std::mutex>& lock) {
     return stopping_ ? std::nullopt : std::optional(options_.retry);
   }
   if (stopping_ && queue_.waiters.empty()) return std::nullopt;
+  const bool looks = options_.vfs.empty();
+  if (looks && !failure_ && now >= next_look_) {
+    look_at_file(lock);
+    return Nanos{0};
+  }
   // Opened anew, it has still to show that the disk takes something.
   if (failure_ || due(now)) {
     commit(lock);
     if (!file_ && stopping_) return std::nullopt;
     return Nanos{0};
   }
-  return queue_.waiters.empty() ? kNothingToDo : queue_.first + options_.within - now;
+  const Nanos rest = queue_.waiters.empty() ? kNothingToDo : queue_.first + options_.within - now;
+  return looks ? std::min(rest, Nanos(next_look_ - now)) : rest;
 }
 
 void Journal::wake_thread() {
@@ -375,6 +386,23 @@ bool Journal::due(MonoTime now) const {
   return !queue_.waiters.empty() && now >= queue_.first + options_.within;
 }
 
+// The folder that is locked may have been moved away since: another one in its place is somebody
+// else's until it is locked, too. Nothing is begun in it: it may be what a disk is mounted on.
+Result<void> Journal::hold_folder() {
+  if (!options_.vfs.empty() || lock_->is_of(options_.folder)) return {};
+  const std::string path = file_in(options_.folder).path;
+  if (::access(path.c_str(), F_OK) != 0) {
+    return Error{ErrorCode::unavailable,
+                 options_.folder +
+                     ": was taken away, or replaced, and there is no journal in it; bring it back, "
+                     "or start anew to begin another"};
+  }
+  auto taken = FolderLock::take(options_.folder, FolderLock::Missing::refuse);
+  if (!taken) return taken.error();
+  lock_.emplace(std::move(*taken));
+  return {};
+}
+
 void Journal::reopen(std::unique_lock<std::mutex>& lock) {
   busy_since_ = mono_now();
   JournalFile::Options file = file_in(options_.folder, options_.vfs);
@@ -383,7 +411,8 @@ void Journal::reopen(std::unique_lock<std::mutex>& lock) {
   file.log_pages = options_.log_pages;
   file.name = options_.name;
   file.most_note_bytes = options_.max_bytes / 2;
-  auto opened = JournalFile::open(file, durable_);
+  const auto held = hold_folder();
+  auto opened = held ? JournalFile::open(file, durable_) : Result<JournalFile>(held.error());
   if (opened && options_.meet && opened->id() != met_) {
     const auto met = options_.meet(*opened);
     if (met) met_ = opened->id();
@@ -399,6 +428,7 @@ void Journal::reopen(std::unique_lock<std::mutex>& lock) {
   // Another journal lies where ours did: its numbers begin anew.
   if (id_ != 0 && opened->id() != id_) settled_ = {};
   file_ = std::move(*opened);
+  next_look_ = mono_now() + kLookEvery;
   if (failures_ == 0) failure_.reset();
   publish();
 }
@@ -450,14 +480,33 @@ void Journal::commit(std::unique_lock<std::mutex>& lock) {
     full_ = full_ && failure_;
     return;
   }
-  file_.reset();
   if (done) {
-    fail(tidied.error());
-    waiting = keep_followers();
-    lock.unlock();
-    for (Done& one : waiting) one(tidied);
-    lock.lock();
+    drop_file(lock, tidied);
+  } else {
+    file_.reset();
   }
+}
+
+// Under the lock.
+void Journal::look_at_file(std::unique_lock<std::mutex>& lock) {
+  busy_since_ = mono_now();
+  lock.unlock();
+  const Result<void> fit = file_->look();
+  lock.lock();
+  busy_since_.reset();
+  next_look_ = mono_now() + kLookEvery;
+  if (std::exchange(hung_, false) && fit) failure_.reset();
+  if (!fit) drop_file(lock, fit);
+}
+
+// Under the lock: it is opened anew, and whoever waits hears why not now.
+void Journal::drop_file(std::unique_lock<std::mutex>& lock, const Result<void>& why) {
+  file_.reset();
+  fail(why.error());
+  const std::vector<Done> waiting = keep_followers();
+  lock.unlock();
+  for (const Done& one : waiting) one(why);
+  lock.lock();
 }
 
 // Under the lock.

@@ -43,7 +43,9 @@ struct JournalStatus {
 //              anew and its log written again, every Options::retry at most, until the disk took
 //              what waits, or a write of no meaning, and what has to be carried into the database:
 //              a file that merely opens proves nothing. A disk that hangs holds only those who were
-//              there when it began: after kStuck it counts as one that takes nothing.
+//              there when it began: after kStuck it counts as one that takes nothing. Files that
+//              are taken away, or may be written to no more, are missed within a second, whether
+//              anything is written or not.
 // Bounds:      max_bytes of events that the ledger has not taken yet, quarantined ones included,
 // and
 //              of notes that stand, which take half of it at most; max_waiting events in memory.
@@ -179,7 +181,10 @@ class Journal {
   void end_thread() noexcept;
   std::optional<Nanos> step(std::unique_lock<std::mutex>& lock);
   void tell(std::unique_lock<std::mutex>& lock);
+  Result<void> hold_folder();
   void reopen(std::unique_lock<std::mutex>& lock);
+  void look_at_file(std::unique_lock<std::mutex>& lock);
+  void drop_file(std::unique_lock<std::mutex>& lock, const Result<void>& why);
   void commit(std::unique_lock<std::mutex>& lock);
   bool due(MonoTime now) const;
   bool hangs() const;
@@ -192,13 +197,14 @@ class Journal {
 
   const Options options_;
   Clock& clock_;
-  const FolderLock lock_;
 
   // The thread's own.
+  std::optional<FolderLock> lock_;  // of the folder that was there last
   std::optional<JournalFile> file_;
   std::optional<JournalFile::Durable> durable_;  // absent: nothing was ever opened by this process
   std::uint64_t met_ = 0;                        // the journal that Options::meet read
   MonoTime next_try_{};                          // no earlier is the file opened anew
+  MonoTime next_look_{};                         // no later is it looked whether it is in place
   Queue taken_;
 
   mutable std::mutex mutex_;

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "base/key_digest.h"
@@ -62,7 +64,7 @@ std::uint64_t overlap(EventNumber first, EventNumber last, EventNumber after, Ev
 
 }  // namespace
 
-std::optional<JournalFile::Seen> JournalFile::look(const std::string& path) {
+std::optional<JournalFile::Seen> JournalFile::seen_at(const std::string& path) {
   struct stat found {};
   if (::stat(path.c_str(), &found) != 0) return std::nullopt;
   return Seen{found.st_dev, found.st_ino};
@@ -101,10 +103,11 @@ Result<JournalFile> JournalFile::open(const Options& options, std::optional<Dura
   if (auto counted = file.count(); !counted) return counted.error();
   if (auto whole = file.hold_against_mark(); !whole) return whole.error();
   if (options.vfs.empty()) {
-    file.seen_ = look(options.path);
-    file.seen_log_ = look(options.path + "-wal");
+    file.seen_ = seen_at(options.path);
+    file.seen_log_ = seen_at(options.path + "-wal");
     if (!file.seen_ || !file.seen_log_)
       return Error{ErrorCode::unavailable, options.path + ": was taken away"};
+    if (auto fit = file.look(); !fit) return fit.error();
   }
   return file;
 }
@@ -337,9 +340,24 @@ Result<void> JournalFile::commit(const EventBatch& events, const Settled& settle
 // What is written to files that have lost their names is durable for nobody.
 Result<void> JournalFile::still_in_place() const {
   if (!options_.vfs.empty()) return {};
-  if (look(options_.path) == seen_ && look(options_.path + "-wal") == seen_log_) return {};
+  if (seen_at(options_.path) == seen_ && seen_at(options_.path + "-wal") == seen_log_) return {};
   return Error{ErrorCode::unavailable,
                options_.path + ": was taken away, or replaced, while it was written to"};
+}
+
+// Handles that are open would go on where modes, a mount or the file system took the right to write
+// away, but nothing could be opened anew after the next error: it is better known before.
+Result<void> JournalFile::look() const {
+  if (auto there = still_in_place(); !there) return there;
+  if (!options_.vfs.empty()) return {};
+  for (const std::string& each : {folder_of(options_.path), options_.path, options_.path + "-wal",
+                                  JournalMark::path_of(options_.path)}) {
+    if (::access(each.c_str(), W_OK) != 0) {
+      return Error{ErrorCode::unavailable,
+                   each + ": cannot be written to any more: " + std::strerror(errno)};
+    }
+  }
+  return {};
 }
 
 Result<void> JournalFile::tidy() {

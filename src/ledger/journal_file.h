@@ -77,6 +77,11 @@ class JournalFile {
   // Whether the disk takes what a journal writes: a commit, of nothing, and the log carried into
   // the database, for which that may have to grow.
   Result<void> prove();
+  // Whether its files are still where they were, and may be written to: what a journal can know of
+  // its disk while it writes nothing, without asking anything of it. Always so on a disk of tests.
+  //
+  // Errors:      unavailable.
+  Result<void> look() const;
   // Moves what is in quarantine back among the events, under new numbers.
   Result<std::uint64_t> release_quarantine();
   // The next event's number will be greater than `number`: of a journal that came back from a
@@ -123,7 +128,7 @@ class JournalFile {
     ino_t inode = 0;
     friend bool operator==(const Seen&, const Seen&) = default;
   };
-  static std::optional<Seen> look(const std::string& path);
+  static std::optional<Seen> seen_at(const std::string& path);
 
   Options options_;
   Database db_;
