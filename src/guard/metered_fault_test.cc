@@ -429,6 +429,34 @@ TEST_F(MeteredGuard, TakesOnceTheStoreIsBackWhatWasOverdrawnWhileItHung) {
   EXPECT_EQ(guard->impl().usage()->reservations().returns_lost(), 0u);
 }
 
+// A second that was over by then kept the month from hearing of it, too.
+TEST_F(MeteredGuard, TakesOfTheLimitWhoseWindowStandsWhatComesTooLateForAnother) {
+  const auto guard = open(0,
+                          "  both:\n"
+                          "    limits:\n"
+                          "      - {requests: 50, per: second, by: [account], algorithm: "
+                          "fixed_window}\n"
+                          "      - {requests: 10, per: month, by: [account], algorithm: "
+                          "fixed_window, meter: true}\n"
+                          "    protects: revenue\n"
+                          "    overspend: {cap: 4}\n");
+  const auto month_left = [&] {
+    return guard->peek("both", {{"account", "acme"}}).rules()[1].remaining.value_or(999);
+  };
+  Reservations reservations(*guard);
+  const std::string id = reservations.reserve("both", {{"account", "acme"}}, 2, kFull).id;
+  ASSERT_EQ(id.size(), 32u);
+  redis_.pause();
+  ASSERT_TRUE(eventually([&] { return reservations.settle(id, 7).has_value(); }));
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // its second is over
+  const auto& book = guard->impl().usage()->reservations();
+  EXPECT_EQ(book.returns(), 1u);
+  redis_.resume();
+  ASSERT_TRUE(eventually([&] { return book.returns() == 0; }));
+  EXPECT_TRUE(eventually([&] { return month_left() == 3; })) << month_left();
+  EXPECT_EQ(book.returns_lost(), 0u);
+}
+
 TEST_F(MeteredGuard, RefusesToReserveWhereNothingIsMetered) {
   auto guard =
       open(0,

@@ -464,5 +464,49 @@ TEST_F(ReservationBookByHand, TakesWhatWasSettledInAnOutageOnceTheStoreIsBack) {
   EXPECT_EQ(book_->returns_lost(), 1u);
 }
 
+// The limits were to be asked for what the first try was about, and never heard that it came to
+// less.
+TEST_F(ReservationBookByHand, OwesTheLimitsNoMoreThanWhatItWasSettledAsInTheEnd) {
+  takes_ = GivenBack::no;
+  const auto fail_first = [&](std::uint64_t first) {
+    const std::string id = reserve(5, kHour);
+    disk_.fail(ForgetfulDisk::Fault::sync, 1, ForgetfulDisk::Lasts::until_healed);
+    EXPECT_FALSE(settle(id, first));
+    disk_.heal();
+    pass(1s);
+    return id;
+  };
+  const auto taken_once_back = [&] {
+    asked_.clear();
+    takes_ = GivenBack::yes;
+    pass(2s);
+    takes_ = GivenBack::no;
+    EXPECT_EQ(book_->returns(), 0u);
+    return std::exchange(asked_, {});
+  };
+  // Seven were asked for, and three were used.
+  ASSERT_TRUE(settle(fail_first(12), 8));
+  EXPECT_EQ(book_->returns(), 1u);
+  EXPECT_EQ(taken_once_back(), Units{3});
+  // None were: nothing is owed any more, and nothing that was never taken goes back.
+  ASSERT_TRUE(settle(fail_first(12), 5));
+  EXPECT_EQ(book_->returns(), 0u);
+  EXPECT_EQ(taken_once_back(), Units{});
+  EXPECT_TRUE(given_back_.empty());
+  // What the second try asked for beyond the first is owed beside it.
+  ASSERT_TRUE(settle(fail_first(12), 14));
+  EXPECT_EQ(taken_once_back(), (Units{7, 2}));
+  EXPECT_EQ(billed(), (Units{8, 5, 14}));
+  EXPECT_EQ(book_->returns_lost(), 0u);
+  // What the store may have taken is asked for as it was, or not at all: it would take other units
+  // under the same name for the same.
+  takes_ = GivenBack::unknown;
+  const std::string put = fail_first(12);
+  ASSERT_TRUE(settle(put, 8));
+  EXPECT_EQ(book_->returns(), 0u);
+  EXPECT_EQ(book_->returns_lost(), 1u);
+  EXPECT_EQ(taken_once_back(), Units{});
+}
+
 }  // namespace
 }  // namespace weir::guard
