@@ -31,9 +31,13 @@ bool closer_to_exhaustion(const RuleReport& a, const RuleReport& b) noexcept {
   return a.reset_after.value_or(Nanos::zero()) > b.reset_after.value_or(Nanos::zero());
 }
 
-// How far away the Reset of `rule` lies.
+// How far away the Reset of `rule` lies; none where waiting never helps: a Reset of 0 would send
+// whoever goes by it back at once.
 std::optional<Nanos> reset_of(const Decision& decision, const RuleReport& rule) noexcept {
-  if (!decision.allowed() && denied_by(rule) && rule.retry_after) return rule.retry_after;
+  if (!decision.allowed() && denied_by(rule)) {
+    if (rule.never_fits) return std::nullopt;
+    if (rule.retry_after) return rule.retry_after;
+  }
   return rule.reset_after;
 }
 

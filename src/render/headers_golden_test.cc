@@ -150,7 +150,7 @@ const std::vector<Case>& cases() {
        "RateLimit-Reset: 1\n"
        "Retry-After: 1\n"
        "Cache-Control: no-store\n"},
-      {"the cost can never fit: no Retry-After, what is left stays true",
+      {"the cost can never fit: neither Retry-After nor Reset, what is left stays true",
        Verdict::limited,
        Rung::store,
        Reason::cost_exceeds_burst,
@@ -160,14 +160,13 @@ const std::vector<Case>& cases() {
        kHeadersDelta,
        "RateLimit-Limit: 5\n"
        "RateLimit-Remaining: 5\n"
-       "RateLimit-Reset: 0\n"
        "Cache-Control: no-store\n"},
       {"blocked: a limit of 0 is known to be 0",
        Verdict::limited,
        Rung::store,
        Reason::blocked,
        std::nullopt,
-       {{"blocked", 0, 1s, 0, std::nullopt, std::nullopt, false, true}},
+       {{"blocked", 0, 1s, 0, 0s, std::nullopt, false, true}},
        kAll,
        "RateLimit-Policy: \"blocked\";q=0;w=1\n"
        "RateLimit: \"blocked\";r=0\n"
