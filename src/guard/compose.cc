@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "limit/step.h"
+
 namespace weir::guard {
 
 namespace {
@@ -21,7 +23,22 @@ void outline_into(RuleReport& report, std::string_view rule, const store::Counte
   report.charge.stamp = numbers.stamp;
 }
 
-void found_into(RuleReport& report, const store::Finding& finding) {
+bool varies(const limit::Numbers& numbers) noexcept {
+  return numbers.calendar == limit::Calendar::month || numbers.calendar == limit::Calendar::year;
+}
+
+// A month has 28 to 31 days: what is told of a window is the length of the one that was decided in,
+// so that none is shorter than the wait for its end.
+Nanos period_at(const limit::Numbers& numbers, Instant now) noexcept {
+  const limit::Window window = limit::window_at(numbers, now);
+  return Nanos(window.end_ns - window.start_ns);
+}
+
+void found_into(RuleReport& report, const store::Counter& counter, const store::Finding& finding,
+                Instant now) {
+  if (varies(*counter.numbers)) [[unlikely]]
+    report.period = period_at(*counter.numbers, now);
+
   // What remains is told beside the limit that it is of.
   if (finding.newer) {
     report.limit = finding.newer->limit;
@@ -43,10 +60,10 @@ constexpr RuleReport kFreshReport;
 }  // namespace
 
 RuleReport report_of(std::string_view rule, const store::Counter& counter,
-                     const store::Finding& finding) {
+                     const store::Finding& finding, Instant now) {
   RuleReport report;
   outline_into(report, rule, counter);
-  found_into(report, finding);
+  found_into(report, counter, finding, now);
   return report;
 }
 
@@ -55,7 +72,7 @@ RuleReport unasked(const BoundRule& bound) {
   RuleReport report;
   report.rule = bound.name;
   report.limit = numbers.limit;
-  report.period = Nanos(numbers.period_ns);
+  if (!varies(numbers)) report.period = Nanos(numbers.period_ns);
   report.burst = numbers.burst;
   report.fits = false;
   report.charge.identity = bound.rule->identity;
@@ -91,7 +108,7 @@ void outline(const Plan& plan, Decision& decision) {
     outline_into(decision.add(kFreshReport), plan.rules[i]->name, plan.counters[i]);
 }
 
-void fill_in(std::span<const store::Finding> findings, Instant now, Rung rung,
+void fill_in(const Plan& plan, std::span<const store::Finding> findings, Instant now, Rung rung,
              Decision& decision) noexcept {
   decision.verdict = Verdict::allowed;
   decision.reason = Reason::within_limit;
@@ -99,7 +116,7 @@ void fill_in(std::span<const store::Finding> findings, Instant now, Rung rung,
   decision.decided_at = now;
   const std::span<RuleReport> reports = decision.rules();
   for (std::size_t i = 0; i < reports.size(); ++i) {
-    found_into(reports[i], findings[i]);
+    found_into(reports[i], plan.counters[i], findings[i], now);
     if (!reports[i].fits && !reports[i].shadow) deny(decision, reports[i]);
   }
 }
@@ -107,7 +124,7 @@ void fill_in(std::span<const store::Finding> findings, Instant now, Rung rung,
 void compose(const Plan& plan, std::span<const store::Finding> findings, Instant now, Rung rung,
              Decision& decision) {
   outline(plan, decision);
-  fill_in(findings, now, rung, decision);
+  fill_in(plan, findings, now, rung, decision);
 }
 
 }  // namespace weir::guard

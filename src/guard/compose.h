@@ -9,9 +9,9 @@
 
 namespace weir::guard {
 
-// One rule's report of what a store found for its counter.
+// One rule's report of what a store found for its counter at the store's time `now`.
 RuleReport report_of(std::string_view rule, const store::Counter& counter,
-                     const store::Finding& finding);
+                     const store::Finding& finding, Instant now);
 
 // The report of a rule that no store was asked about: its numbers, and that it does not let the
 // request through.
@@ -26,7 +26,7 @@ void deny(Decision& decision, const RuleReport& report) noexcept;
 void outline(const Plan& plan, Decision& decision);
 
 // Completes them with what the store found: see compose().
-void fill_in(std::span<const store::Finding> findings, Instant now, Rung rung,
+void fill_in(const Plan& plan, std::span<const store::Finding> findings, Instant now, Rung rung,
              Decision& decision) noexcept;
 
 // Both at once. Puts what a store found into words: one report a rule, and over all of them limited

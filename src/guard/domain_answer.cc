@@ -77,7 +77,7 @@ void compose_domain(const DomainPlan& plan, std::span<const store::Finding> find
   const bool quotas = quotas_deny(plan, findings);
   for (std::size_t i = 0; i < plan.counters().size(); ++i) {
     const store::Counter& counter = plan.counters()[i];
-    RuleReport report = report_of(counter.rule, counter, findings[i]);
+    RuleReport report = report_of(counter.rule, counter, findings[i], now);
     if (plan.asked()[i].quota) report.shadow = !quotas;
     if (!report.fits && !report.shadow) deny(decision, report);
     (void)decision.add(report);

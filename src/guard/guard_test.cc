@@ -161,6 +161,48 @@ TEST_F(GuardTest, AbsentIsACounterOfItsOwnAndStrictRefusesIt) {
   EXPECT_EQ(d.http_status(), 400);
 }
 
+// A month was told to be 30 days long, and in one of 31 the wait was longer than its window.
+TEST_F(GuardTest, TellsAMonthOfTheCalendarAsLongAsItIs) {
+  using std::chrono::days;
+  using std::chrono::hours;
+  Guard guard = open(R"(
+inputs: [user]
+routes:
+  export:
+    limits:
+      - {requests: 1, per: month, by: [user], algorithm: fixed_window}
+      - {requests: 9, per: year, by: [user], algorithm: fixed_window}
+      - {requests: 9, per: 3 months, by: [user], algorithm: fixed_window}
+      - {requests: 9, per: week, by: [user], algorithm: fixed_window}
+    protects: side_effects
+  strict:
+    limits: [{requests: 1, per: month, by: [user], algorithm: fixed_window, strict: true}]
+    protects: side_effects
+)");
+  const auto lengths = [&](std::chrono::sys_days day) {
+    clock_.advance(day + hours(1) - clock_.now());
+    const Decision first = guard.check("export", {{"user", "u"}});
+    EXPECT_TRUE(first.allowed());
+    const Decision denied = guard.check("export", {{"user", "u"}});
+    EXPECT_LE(denied.retry_after.value_or(Nanos::max()), denied.rules()[0].period);
+    std::vector<std::int64_t> in_days;
+    for (const RuleReport& rule : denied.rules()) {
+      EXPECT_LE(rule.reset_after.value_or(Nanos::max()), rule.period) << rule.rule;
+      in_days.push_back(rule.period / days(1));
+    }
+    return in_days;
+  };
+  using Days = std::vector<std::int64_t>;
+  EXPECT_EQ(lengths(std::chrono::sys_days{std::chrono::year(2023) / 12 / 1}),
+            (Days{31, 365, 92, 7}));
+  EXPECT_EQ(lengths(std::chrono::sys_days{std::chrono::year(2024) / 2 / 1}),
+            (Days{29, 366, 91, 7}));
+  const std::string policy = guard.check("export", {{"user", "v"}}).http_headers()[0].second;
+  EXPECT_NE(policy.find("\"1 per month by user\";q=1;w=2505600,"), std::string::npos) << policy;
+  // Where nothing was counted, no window is known.
+  EXPECT_EQ(guard.check("strict", {}).json().find("period_ms"), std::string::npos);
+}
+
 // Of a route with two limits it said "a limit needs a value", and nobody knew which.
 TEST_F(GuardTest, AMissingValueIsNamedWithTheRuleThatNeedsIt) {
   Guard guard = open(R"(

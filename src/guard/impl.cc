@@ -341,7 +341,7 @@ void Guard::Impl::ask_local(const guard::Plan& plan, Decision& decision,
   const store::LocalAnswer answer = store_->decide(plan.asked(), now, findings);
   switch (answer.outcome) {
     case store::LocalOutcome::decided:
-      guard::fill_in(findings, now, Rung::store, decision);
+      guard::fill_in(plan, findings, now, Rung::store, decision);
       count_shadows(plan, findings);
       read_marks(plan, findings, decision);
       return;

@@ -30,7 +30,7 @@ std::uint64_t place_bit(std::size_t descriptor) noexcept {
   return std::uint64_t{1} << std::min(descriptor, kPlaces - 1);
 }
 
-LimitUnit unit_of(Nanos period) noexcept {
+LimitUnit unit_of(const limit::Numbers& numbers) noexcept {
   using std::chrono::hours;
   constexpr std::pair<Nanos, LimitUnit> kUnits[] = {{std::chrono::seconds(1), LimitUnit::second},
                                                     {std::chrono::minutes(1), LimitUnit::minute},
@@ -40,7 +40,7 @@ LimitUnit unit_of(Nanos period) noexcept {
                                                     {hours(24 * 30), LimitUnit::month},
                                                     {hours(24 * 365), LimitUnit::year}};
   for (const auto& [length, unit] : kUnits) {
-    if (period == length) return unit;
+    if (length == Nanos(numbers.period_ns)) return unit;
   }
   return LimitUnit::unknown;
 }
@@ -60,11 +60,11 @@ bool tighter(const RuleReport& a, const RuleReport& b) noexcept {
   return a.remaining.value_or(0) < b.remaining.value_or(0);
 }
 
-void describe(const RuleReport& rule, DescriptorStatus& status) noexcept {
+void describe(const RuleReport& rule, LimitUnit unit, DescriptorStatus& status) noexcept {
   status.over = denies(rule);
   // Without knowing what is left nothing is said: 0 would be a claim.
   if (!rule.remaining) return;
-  status.limit = {.requests_per_unit = rule.limit, .unit = unit_of(rule.period), .name = rule.rule};
+  status.limit = {.requests_per_unit = rule.limit, .unit = unit, .name = rule.rule};
   status.remaining = rule.fits ? *rule.remaining : 0;
   status.until_reset = status.over && rule.retry_after ? rule.retry_after : rule.reset_after;
 }
@@ -73,6 +73,7 @@ void describe(const RuleReport& rule, DescriptorStatus& status) noexcept {
 struct Touched {
   std::uint64_t identity = 0;
   std::uint64_t places = 0;  // all of them where it counts by nothing that they have
+  LimitUnit unit = LimitUnit::unknown;
 };
 
 // One ask on its way. Where the answer is there before the asking returns, it is answered at once;
@@ -96,15 +97,18 @@ void Pending::compose(RateLimitAnswer& answer) {
     DescriptorStatus& status = answer.statuses[i];
     status = {};
     const RuleReport* tightest = nullptr;
+    LimitUnit unit = LimitUnit::unknown;
     for (const RuleReport& report : decision.rules()) {
       const auto found = std::find_if(touched.begin(), touched.end(), [&](const Touched& each) {
         return each.identity == report.charge.identity;
       });
       // A rule that a reload brought in between counts for all.
       const bool counts = found == touched.end() || (found->places & place_bit(i)) != 0;
-      if (counts && (tightest == nullptr || tighter(report, *tightest))) tightest = &report;
+      if (!counts || (tightest != nullptr && !tighter(report, *tightest))) continue;
+      tightest = &report;
+      unit = found == touched.end() ? LimitUnit::unknown : found->unit;
     }
-    if (tightest != nullptr) describe(*tightest, status);
+    if (tightest != nullptr) describe(*tightest, unit, status);
     if (decision.verdict == Verdict::refused) status = {.over = true};
   }
   answer.decision = std::move(decision);
@@ -235,7 +239,9 @@ bool RouteLimiter::decide(const RateLimitAsk& ask, RateLimitAnswer& answer,
     name = route->name;
     meters = impl.meters(*route);
     for (const BoundRule& rule : route->rules) {
-      pending->touched.push_back({rule.rule->identity, places_of(*rule.rule, ask)});
+      pending->touched.push_back({.identity = rule.rule->identity,
+                                  .places = places_of(*rule.rule, ask),
+                                  .unit = unit_of(rule.rule->numbers)});
     }
   }
   pending->descriptors = ask.descriptors.size();

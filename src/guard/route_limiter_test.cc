@@ -36,6 +36,12 @@ routes:
     limits:
       - {requests: 1, per: minute, by: ["header:X-API-Key"], algorithm: fixed_window}
     protects: capacity
+  monthly:
+    limits: [{requests: 2, per: month, by: [user], algorithm: fixed_window}]
+    protects: capacity
+  quarterly:
+    limits: [{requests: 2, per: 3 months, by: [user], algorithm: fixed_window}]
+    protects: capacity
   watched:
     shadow: true
     limits:
@@ -122,6 +128,16 @@ TEST_F(RouteLimiterTest, ARuleByNothingIsToldToEveryDescriptor) {
   EXPECT_EQ(answer.statuses[1].remaining, 2U);
   // 90 seconds are no unit of the protocol's: unknown rather than wrong.
   EXPECT_EQ(answer.statuses[1].limit->unit, LimitUnit::unknown);
+}
+
+TEST_F(RouteLimiterTest, AMonthIsOneHoweverLongItIs) {
+  for (int month = 0; month < 12; ++month) {
+    clock.advance(std::chrono::days(30));
+    const auto answer = ask("monthly", {{{{"user", "ann"}}}});
+    EXPECT_EQ(answer.statuses[0].limit->unit, LimitUnit::month) << month;
+    EXPECT_EQ(ask("quarterly", {{{{"user", "bob"}}}}).statuses[0].limit->unit, LimitUnit::unknown);
+    clock.advance(std::chrono::days(1));
+  }
 }
 
 TEST_F(RouteLimiterTest, HeadersAreEntriesUnderTheirSourcesName) {

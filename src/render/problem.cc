@@ -56,8 +56,10 @@ void append_limit(std::string& out, const RuleReport* rule) {
   append_name(out, rule->rule);
   out += " (";
   append_number(out, rule->limit);
-  out += " per ";
-  append_duration(out, rule->period);
+  if (rule->period > Nanos::zero()) {
+    out += " per ";
+    append_duration(out, rule->period);
+  }
   out += ')';
 }
 
