@@ -33,8 +33,8 @@ std::optional<std::string> read_value(const std::string& word, const std::set<st
   }
   const std::string_view name = std::string_view(word).substr(0, equals);
   if (!known.contains(std::string(name))) {
-    return "no rule counts by '" + std::string(name) +
-           "'; the policy knows: " + policy::joined(known);
+    return "no rule counts by '" + std::string(name) + "'" +
+           policy::meant(std::string(name), known) + "; the policy knows: " + policy::joined(known);
   }
   const auto same = [name](const Descriptor& d) { return d.name == name; };
   if (std::any_of(ask.values.begin(), ask.values.end(), same)) {
@@ -70,7 +70,7 @@ std::optional<std::string> read_ask(const CheckCommand& command, const policy::M
       return "'" + command.route + "' is a domain, of which a server is asked: weir serve, then " +
              "weir check --rls ADDR " + command.route + " KEY=VALUE";
     }
-    return policy::no_such_route(model, command.route);
+    return policy::no_such_route(command.route, policy::route_names(model));
   }
   const std::set<std::string> known = policy::source_names(model);
   for (const std::string& word : command.values) {

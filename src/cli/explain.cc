@@ -107,9 +107,7 @@ ExitCode explain(Environment& environment, const ExplainCommand& command) {
   for (const policy::BreakerSpec& breaker : policy->model().breakers) names.insert(breaker.name);
   for (const policy::ConcurrencySpec& limit : policy->model().concurrency) names.insert(limit.name);
   if (!command.route.empty() && !names.contains(command.route)) {
-    return fail(
-        environment, ExitCode::usage,
-        "the policy has no route '" + command.route + "'; it has: " + policy::joined(names));
+    return fail(environment, ExitCode::usage, policy::no_such_route(command.route, names));
   }
   const auto explanation = ladder::explain(policy->model(), options);
   if (!explanation) return fail(environment, ExitCode::usage, explanation.error().message);

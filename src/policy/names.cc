@@ -1,5 +1,9 @@
 #include "policy/names.h"
 
+#include <string_view>
+
+#include "policy/fault_list.h"
+
 namespace weir::policy {
 
 std::set<std::string> route_names(const Model& model) {
@@ -17,13 +21,25 @@ std::set<std::string> source_names(const Model& model) {
 }
 
 std::string joined(const std::set<std::string>& words) {
+  constexpr std::size_t kMostNamed = 20;
+  if (words.empty()) return "none";
   std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text.empty() ? "none" : text;
+  std::size_t named = 0;
+  for (const std::string& word : words) {
+    if (named == kMostNamed) return text + " and " + std::to_string(words.size() - named) + " more";
+    text += (named++ == 0 ? "" : ", ") + word;
+  }
+  return text;
 }
 
-std::string no_such_route(const Model& model, const std::string& route) {
-  return "the policy has no route '" + route + "'; it has: " + joined(route_names(model));
+std::string meant(const std::string& given, const std::set<std::string>& words) {
+  const std::string_view word = nearest(given, {words.begin(), words.end()});
+  return word.empty() ? "" : "; did you mean '" + std::string(word) + "'?";
+}
+
+std::string no_such_route(const std::string& route, const std::set<std::string>& names) {
+  return "the policy has no route '" + route + "'" + meant(route, names) +
+         "; it has: " + joined(names);
 }
 
 }  // namespace weir::policy

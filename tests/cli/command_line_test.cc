@@ -147,7 +147,7 @@ TEST_F(CommandLine, AnswersAsTheTableSays) {
       {{"check", "weir.yaml", "api", "usr=ada"},
        2,
        "",
-       "weir: no rule counts by 'usr'; the policy knows: ip, user\n"},
+       "weir: no rule counts by 'usr'; did you mean 'user'?; the policy knows: ip, user\n"},
       {{"check", "weir.yaml", "api", "ada"},
        2,
        "",
