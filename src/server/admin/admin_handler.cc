@@ -6,6 +6,7 @@
 #include "guard/impl.h"
 #include "policy/names.h"
 #include "render/breaker_json.h"
+#include "render/exposition.h"
 #include "render/problem.h"
 #include "render/text.h"
 #include "server/admin/explain_page.h"
@@ -15,7 +16,6 @@ namespace weir::server {
 namespace {
 
 constexpr std::string_view kText = "text/plain; charset=utf-8";
-constexpr std::string_view kExposition = "text/plain; version=0.0.4; charset=utf-8";
 
 }  // namespace
 
@@ -127,7 +127,7 @@ void AdminHandler::append_fallback(const guard::SharedStore::Fallback& fallback)
 
 void AdminHandler::metrics(const http::Request&, http::Exchange& exchange) {
   parts_.metrics.write(text_);
-  exchange.body(200, kExposition, text_);
+  exchange.body(200, render::Exposition::kContentType, text_);
 }
 
 void AdminHandler::store(const http::Request&, http::Exchange& exchange) {
