@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "testing/manual_clock.h"
@@ -323,6 +325,36 @@ TEST_F(GuardTest, AReloadThatChangesTheStoreIsRefusedAndNamesTheField) {
         std::string(field) + "a reload cannot change it; put it back, or restart to change it");
   }
   EXPECT_TRUE(guard.reload(policy("'memory:'")));
+}
+
+// The second was never called, and who waited for it took a policy that was refused for one in
+// force.
+TEST_F(GuardTest, AnObserverHearsWhichReloadsAreTakenAndWhichAreNot) {
+  struct Listener final : Observer {
+    void on_policy_loaded(std::uint64_t generation) override {
+      heard.push_back(std::to_string(generation));
+      if (guard != nullptr) generation_then = guard->generation();
+      // Outside every lock: it may reload in its turn.
+      if (again) (void)guard->reload(*std::exchange(again, std::nullopt));
+    }
+    void on_policy_rejected(std::string_view faults) override { heard.emplace_back(faults); }
+    std::vector<std::string> heard;
+    std::uint64_t generation_then = 0;
+    std::optional<Policy> again;
+    Guard* guard = nullptr;
+  } listener;
+  const Policy plain = Policy::parse(kPolicy).value();
+  Guard guard = Guard::open(plain, {.clock = &clock_, .observer = &listener}).value();
+  listener.heard.clear();
+  listener.guard = &guard;
+  EXPECT_FALSE(guard.reload(plain.with_store("redis://127.0.0.1:1").value()));
+  listener.again = plain;
+  EXPECT_TRUE(guard.reload(plain));
+  EXPECT_EQ(listener.heard,
+            (std::vector<std::string>{"store.url: a reload cannot change it; put it back, or "
+                                      "restart to change it",
+                                      "2", "3"}));
+  EXPECT_EQ(listener.generation_then, 3U);
 }
 
 TEST_F(GuardTest, ExemptAddressesAreLeftAloneAndOverridesHaveNumbersOfTheirOwn) {

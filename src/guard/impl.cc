@@ -478,7 +478,7 @@ Result<Guard::Impl::LimitOf> Guard::Impl::limit_of(std::string_view name,
   return out;
 }
 
-Result<void> Guard::Impl::reload(Policy policy, Nanos patience) {
+Result<std::uint64_t> Guard::Impl::replace(Policy policy, Nanos patience) {
   std::lock_guard lock(reloading_);
   std::string refused;
   for (const std::string& field :
@@ -492,7 +492,7 @@ Result<void> Guard::Impl::reload(Policy policy, Nanos patience) {
     refused.pop_back();
     return Error{ErrorCode::failed_precondition, std::move(refused)};
   }
-  if (auto fits = guard::check_openable(policy.model()); !fits) return fits;
+  if (auto fits = guard::check_openable(policy.model()); !fits) return fits.error();
   safeguards_.apply(policy.model());
   std::uint64_t next = 0;
   std::unique_ptr<guard::BoundPolicy> bound;
@@ -505,7 +505,19 @@ Result<void> Guard::Impl::reload(Policy policy, Nanos patience) {
   }
   current_.publish(std::move(bound), patience);
   metrics_.set_policy_generation(next);
-  if (observer_ != nullptr) observer_->on_policy_loaded(next);
+  return next;
+}
+
+Result<void> Guard::Impl::reload(Policy policy, Nanos patience) {
+  const Result<std::uint64_t> loaded = replace(std::move(policy), patience);
+  if (observer_ != nullptr) {
+    if (loaded) {
+      observer_->on_policy_loaded(*loaded);
+    } else {
+      observer_->on_policy_rejected(loaded.error().message);
+    }
+  }
+  if (!loaded) return loaded.error();
   return {};
 }
 

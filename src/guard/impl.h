@@ -204,6 +204,8 @@ class Guard::Impl {
     perhaps,  // the store was asked, and did not say
   };
   Carried carry_out(std::span<const store::Counter> counters) noexcept;
+  // Puts a policy in the place of the one in force; returns its generation.
+  Result<std::uint64_t> replace(Policy policy, Nanos patience);
   void count_shadows(const guard::Plan& plan, std::span<const store::Finding> findings) noexcept;
   void by_policy(const guard::Plan& plan, Decision& decision) noexcept;
   void tell(const Decision& decision, render::Metrics::RouteSlot route,
