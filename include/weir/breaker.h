@@ -344,7 +344,7 @@ class Breaker {
   static Result<Breaker> make(std::string name, const BreakerConfig& config,
                               BreakerOptions options = {});
 
-  Admission admit(AdmitOptions options = {}) noexcept {
+  Admission admit(const AdmitOptions& options = {}) noexcept {
     const std::uint64_t word = gate_->word.load(std::memory_order_acquire);
     if ((word & 0xff) == static_cast<std::uint64_t>(detail::Gate::closed)) [[likely]] {
       const bool timed = gate_->timed.load(std::memory_order_relaxed);
@@ -353,7 +353,7 @@ class Breaker {
     return admit_slow(options);
   }
   // As admit(), with the time passed in.
-  Admission admit(MonoTime now, AdmitOptions options = {}) noexcept {
+  Admission admit(MonoTime now, const AdmitOptions& options = {}) noexcept {
     const std::uint64_t word = gate_->word.load(std::memory_order_acquire);
     if ((word & 0xff) == static_cast<std::uint64_t>(detail::Gate::closed)) [[likely]]
       return Admission(closed_permit(word, now, true));
@@ -415,8 +415,10 @@ class Breaker {
     permit.timed_ = timed;
     return permit;
   }
-  Admission admit_slow(AdmitOptions options) noexcept;
-  Admission admit_slow(MonoTime now, AdmitOptions options) noexcept;
+  // Options by reference: where they are handed over in registers, the processor waits to read back
+  // the one byte that was just written of them.
+  Admission admit_slow(const AdmitOptions& options) noexcept;
+  Admission admit_slow(MonoTime now, const AdmitOptions& options) noexcept;
 
   detail::BreakerGate* gate_;
   std::shared_ptr<BreakerCore> core_;

@@ -31,17 +31,16 @@ std::string fault_of(const ModeOrder& order) {
 
 }  // namespace
 
-// A permit's gate is its breaker's core: Breaker::make() makes no other.
+// A permit's gate is its breaker's core: Breaker::make() makes no other. It is let go of first: who
+// hears of the change that a report makes may report again, or drop the permit.
 void Permit::report(const CallVerdict& verdict) noexcept {
-  if (gate_ == nullptr) return;
-  static_cast<BreakerCore*>(gate_)->report(*this, verdict);
-  gate_ = nullptr;
+  detail::BreakerGate* const gate = std::exchange(gate_, nullptr);
+  if (gate != nullptr) static_cast<BreakerCore*>(gate)->report(*this, verdict);
 }
 
 void Permit::report(const CallVerdict& verdict, MonoTime now) noexcept {
-  if (gate_ == nullptr) return;
-  static_cast<BreakerCore*>(gate_)->report(*this, verdict, now);
-  gate_ = nullptr;
+  detail::BreakerGate* const gate = std::exchange(gate_, nullptr);
+  if (gate != nullptr) static_cast<BreakerCore*>(gate)->report(*this, verdict, now);
 }
 
 void Permit::release() noexcept {

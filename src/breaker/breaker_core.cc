@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/coarse_time.h"
 #include "base/random.h"
 #include "breaker/backoff.h"
 #include "breaker/points.h"
+#include "breaker/tick.h"
 
 namespace weir {
 namespace {
@@ -23,10 +23,6 @@ constexpr std::uint64_t generation_of(std::uint64_t word) {
 std::int64_t ticks(MonoTime time) {
   return time.time_since_epoch().count();
 }
-
-// How far the kernel's tick may be behind. Nearer to the end of its wait an open breaker reads the
-// exact time, so that whoever waits as long as he is told is let through.
-constexpr std::int64_t kTickIsBehind = Nanos(std::chrono::milliseconds(20)).count();
 
 BreakerState state_of(detail::Gate gate) {
   switch (gate) {
@@ -49,7 +45,7 @@ BreakerState state_of(detail::Gate gate) {
 BreakerCore::BreakerCore(std::string name, const BreakerConfig& config, BreakerOptions options)
     : name_(std::move(name)),
       life_(random_number()),
-      real_time_(options.clock == nullptr || options.clock == &Clock::real()),
+      has_tick_(breaker::has_tick(options.clock != nullptr ? *options.clock : Clock::real())),
       events_(std::move(options.listener)),
       config_(config),
       random_(options.seed ? *options.seed : random_number()) {
@@ -127,19 +123,19 @@ Admission BreakerCore::reject(RejectReason reason, Nanos retry_after) noexcept {
 }
 
 [[gnu::always_inline]] inline Admission BreakerCore::admit(const AdmitOptions& options) noexcept {
-  if (real_time_ && gate_of(word.load(std::memory_order_acquire)) == Gate::open) {
-    const MonoTime now = coarse_mono();
-    if (open_left(now) > kTickIsBehind) [[likely]]
+  if (has_tick_ && gate_of(word.load(std::memory_order_acquire)) == Gate::open) {
+    const MonoTime now = breaker::tick();
+    if (open_left(now) > breaker::kTickIsBehind.count()) [[likely]]
       return admit(now, options);
   }
   return admit(clock->mono(), options);
 }
 
 // A breaker's gate is its core: Breaker::make() makes no other.
-Admission Breaker::admit_slow(AdmitOptions options) noexcept {
+Admission Breaker::admit_slow(const AdmitOptions& options) noexcept {
   return static_cast<BreakerCore*>(gate_)->admit(options);
 }
-Admission Breaker::admit_slow(MonoTime now, AdmitOptions options) noexcept {
+Admission Breaker::admit_slow(MonoTime now, const AdmitOptions& options) noexcept {
   return static_cast<BreakerCore*>(gate_)->admit(now, options);
 }
 

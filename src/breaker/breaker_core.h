@@ -188,7 +188,7 @@ class BreakerCore final : public detail::BreakerGate {
 
   const std::string name_;
   const std::uint64_t life_;
-  const bool real_time_;  // the clock is the machine's
+  const bool has_tick_;  // see breaker/tick.h
   Rules rules_;
   std::optional<breaker::CallRing> last_calls_;
   std::optional<breaker::TimeRing> last_time_;

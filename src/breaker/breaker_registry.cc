@@ -25,32 +25,37 @@ BreakerRegistry::BreakerRegistry(BreakerOptions options, std::size_t most)
 BreakerRegistry::~BreakerRegistry() = default;
 
 Result<Breaker> BreakerRegistry::put(std::string_view name, const BreakerConfig& config) {
-  std::unique_lock lock(names_->mutex);
-  const auto found = names_->breakers.find(name);
-  if (found == names_->breakers.end()) {
-    if (names_->breakers.size() >= names_->most) {
-      return Error{ErrorCode::resource_exhausted, "breaker " + std::string(name) + ": there are " +
-                                                      std::to_string(names_->most) +
-                                                      " breakers already, which is the most"};
+  for (;;) {
+    const std::optional<Breaker> old = find(name);
+    if (!old) {
+      std::unique_lock lock(names_->mutex);
+      if (names_->breakers.contains(name)) continue;
+      if (names_->breakers.size() >= names_->most) {
+        return Error{ErrorCode::resource_exhausted,
+                     "breaker " + std::string(name) + ": there are " +
+                         std::to_string(names_->most) + " breakers already, which is the most"};
+      }
+      Result<Breaker> made = Breaker::make(std::string(name), config, names_->options);
+      if (made) names_->breakers.emplace(std::string(name), *made);
+      return made;
     }
+    // Whoever hears of what changes may look for breakers: they are told outside the lock.
+    Breaker changing = *old;
+    if (changing.config() == config) return changing;
+    const Result<void> changed = changing.configure(config);
+    if (changed.has_value()) return changing;
+    if (changed.error().code == ErrorCode::invalid_argument) return changed.error();
     Result<Breaker> made = Breaker::make(std::string(name), config, names_->options);
-    if (made) names_->breakers.emplace(std::string(name), *made);
+    if (!made) return made;
+    // What an operator ordered is no matter of windows, and stands as it stood.
+    BreakerCore::of(*made)->take_orders_of(*BreakerCore::of(changing));
+    std::unique_lock lock(names_->mutex);
+    const auto found = names_->breakers.find(name);
+    // Another one by now, or none: what holds of that one is to be looked at anew.
+    if (found == names_->breakers.end() || !(found->second == changing)) continue;
+    found->second = *made;
     return made;
   }
-  // Whoever hears of what changes may look for breakers: they are told outside the lock.
-  Breaker old = found->second;
-  lock.unlock();
-  if (old.config() == config) return old;
-  const Result<void> changed = old.configure(config);
-  if (changed.has_value()) return old;
-  if (changed.error().code == ErrorCode::invalid_argument) return changed.error();
-  Result<Breaker> made = Breaker::make(std::string(name), config, names_->options);
-  if (!made) return made;
-  // What an operator ordered is no matter of windows, and stands as it stood.
-  BreakerCore::of(*made)->take_orders_of(*BreakerCore::of(old));
-  lock.lock();
-  names_->breakers.insert_or_assign(std::string(name), *made);
-  return made;
 }
 
 std::optional<Breaker> BreakerRegistry::find(std::string_view name) const {

@@ -2,6 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <barrier>
+#include <functional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
 #include "breaker/breaker_core.h"
 #include "testing/breaker_rig.h"
 
@@ -140,6 +148,127 @@ TEST(BreakerRegistry, TellsNonsenseFromTooMany) {
   EXPECT_TRUE(registry.remove("a"));
   EXPECT_FALSE(registry.remove("a"));
   EXPECT_TRUE(registry.put("c", config).has_value());
+}
+
+// A load that changes a window tells listeners outside the lock: what they do to the list meanwhile
+// must not be undone by it.
+struct ChangedMeanwhile {
+  explicit ChangedMeanwhile(std::size_t most = 10)
+      : registry({.clock = &clock,
+                  .listener =
+                      [this](const BreakerEvent&) {
+                        if (meanwhile) std::exchange(meanwhile, nullptr)();
+                      }},
+                 most) {
+    Breaker breaker = registry.put("payments", testing::BreakerRig::config()).value();
+    breaker.set_mode(BreakerMode::disabled);  // an order, which the next one takes along
+  }
+  static BreakerConfig by_time(std::chrono::seconds length) {
+    BreakerConfig config = testing::BreakerRig::config();
+    config.window = LastTime{.length = length};
+    return config;
+  }
+
+  testing::ManualClock clock;
+  std::function<void()> meanwhile;
+  BreakerRegistry registry;
+};
+
+TEST(BreakerRegistry, OneThatWasTakenOffMeanwhileDoesNotMakeTheListLongerThanItMayBe) {
+  ChangedMeanwhile rig(1);
+  rig.meanwhile = [&] {
+    EXPECT_TRUE(rig.registry.remove("payments"));
+    EXPECT_TRUE(rig.registry.put("mail", testing::BreakerRig::config()).has_value());
+  };
+  const auto put = rig.registry.put("payments", ChangedMeanwhile::by_time(std::chrono::seconds(5)));
+  ASSERT_FALSE(put.has_value());
+  EXPECT_EQ(put.error().code, ErrorCode::resource_exhausted);
+  ASSERT_EQ(rig.registry.all().size(), 1U);
+  EXPECT_EQ(rig.registry.all()[0].name(), "mail");
+}
+
+TEST(BreakerRegistry, AnOrderGivenToOneThatTookItsPlaceMeanwhileStands) {
+  ChangedMeanwhile rig;
+  rig.meanwhile = [&] {
+    Breaker other =
+        rig.registry.put("payments", ChangedMeanwhile::by_time(std::chrono::seconds(5))).value();
+    ASSERT_TRUE(
+        other.set_mode({.mode = BreakerMode::forced_open, .by = "eve", .reason = ""}).has_value());
+  };
+  Breaker put =
+      rig.registry.put("payments", ChangedMeanwhile::by_time(std::chrono::seconds(7))).value();
+  EXPECT_TRUE(rig.registry.find("payments") == put);
+  EXPECT_EQ(put.mode(), BreakerMode::forced_open) << "the later word";
+  EXPECT_EQ(put.snapshot().mode_by, "eve");
+}
+
+// Many threads on few names, with listeners that look for breakers; the thread sanitizer watches.
+TEST(BreakerRegistry, ManyThreadsPutFindTakeOffAndListByName) {
+  constexpr std::size_t kMost = 6;
+  constexpr int kThreads = 6;
+  constexpr int kRounds = 400;
+  const BreakerRegistry* among = nullptr;
+  std::atomic<int> told{0};
+  BreakerRegistry registry({.listener =
+                                [&](const BreakerEvent& event) {
+                                  if (among->find(event.breaker)) ++told;
+                                }},
+                           kMost);
+  among = &registry;
+  std::barrier gate(kThreads);
+  std::atomic<int> full{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&, t] {
+      gate.arrive_and_wait();
+      for (int i = 0; i < kRounds; ++i) {
+        const std::string name = "breaker" + std::to_string((t + i) % 8);
+        BreakerConfig config = testing::BreakerRig::config();
+        if (i % 3 == 1) config.open_wait *= 2;
+        if (i % 5 == 2) config.window = LastTime{};
+        const Result<Breaker> put = registry.put(name, config);
+        if (!put) {
+          EXPECT_EQ(put.error().code, ErrorCode::resource_exhausted);
+          ++full;
+        } else {
+          Breaker breaker = *put;
+          EXPECT_EQ(breaker.name(), name);
+          EXPECT_EQ(breaker.config().window, config.window);
+          if (i % 4 == 0) breaker.trip();
+          if (Admission admission = breaker.admit()) admission.permit().ok();
+        }
+        if (const auto found = registry.find(name)) {
+          EXPECT_EQ(found->name(), name);
+        }
+        if (i % 7 == 3) registry.remove(name);
+        if (i % 16 == 0) {
+          const std::vector<Breaker> all = registry.all();
+          EXPECT_LE(all.size(), kMost);
+          std::set<std::string_view> names;
+          for (const Breaker& each : all) EXPECT_TRUE(names.insert(each.name()).second);
+        }
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(registry.all().size(), kMost);
+  for (const Breaker& each : registry.all()) EXPECT_TRUE(registry.find(each.name()) == each);
+}
+
+TEST(BreakerRegistry, ManyThreadsThatAskForOneNameAtOnceGetOneBreaker) {
+  for (int round = 0; round < 20; ++round) {
+    constexpr int kThreads = 8;
+    BreakerRegistry registry;
+    std::barrier gate(kThreads);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t)
+      threads.emplace_back([&] {
+        gate.arrive_and_wait();
+        Breaker breaker = registry.put("payments", testing::BreakerRig::config()).value();
+        breaker.admit().permit().ok();
+      });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(registry.find("payments")->snapshot().ok, std::uint64_t{kThreads});
+  }
 }
 
 }  // namespace
