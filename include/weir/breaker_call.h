@@ -247,9 +247,8 @@ class AsyncCall {
 // rejection. A call that `start` throws out of is dropped unfinished.
 //
 // Threads:     never waits. Where the breaker is shared and this call may be its probe, `start`
-// (or,
-//              rejected, `done`) is called in the thread that speaks to the store; else before this
-//              returns.
+//              (or, rejected, `done`) is called in the thread that speaks to the store; else before
+//              this returns.
 template <class T, class Start, class Classify = DefaultClassifier>
 void run_async(Breaker breaker, Start&& start, typename AsyncCall<T>::Done done,
                Classify classify = {}) {

@@ -176,17 +176,15 @@ class [[nodiscard]] Slot {
 // A limit on how much is under way at once. A handle: copies are the same limit.
 //
 // Guarantees:  slots and leases that stand never hold more than the limit together; a limit that
-// was
-//              lowered is reached as units come back, and nothing waits for that. A lease stands
-//              until it is released, its time is over, or max_hold is: a holder that died gives its
-//              units back within `lease`. A lease that is over cannot be renewed, and releasing it
-//              frees nobody else's. Callers that wait are served in order.
+//              was lowered is reached as units come back, and nothing waits for that. A lease
+//              stands until it is released, its time is over, or max_hold is: a holder that died
+//              gives its units back within `lease`. A lease that is over cannot be renewed, and
+//              releasing it frees nobody else's. Callers that wait are served in order.
 // Time:        leases live by the clock that was passed in, and are swept by the next call that
-// needs
-//              units; a caller that waits, waits in real time.
+//              needs units; a caller that waits, waits in real time.
 // Threads:     any.
 // Cost:        try_acquire() with free units and its release: two locked instructions, no
-// allocation.
+//              allocation.
 class Concurrency {
  public:
   // `clock` absent: the machine's; it outlives the limit.

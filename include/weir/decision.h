@@ -69,6 +69,8 @@ struct Charge {
 struct RuleReport {
   std::string_view rule;
   std::uint64_t limit = 0;
+  // Of calendar months and years the length of the one that it was decided in, and zero where
+  // nothing was counted: then there was none.
   Nanos period{0};
   std::uint64_t burst = 0;  // most units at once; equals limit for windows
   bool fits = true;         // this rule alone would have let the request through

@@ -72,12 +72,11 @@ inline constexpr std::size_t kMaxIdempotencyKeyBytes = 255;
 //
 // Threads:     every member may be called from any thread.
 // Cost:        on the memory store, check() neither allocates nor makes a system call but for the
-// clock.
+//              clock.
 class Guard {
  public:
   // Errors:      what the policy's store needs and can be known without the network;
-  // failed_precondition where this
-  //              build or release cannot do what the policy asks.
+  //              failed_precondition where this build or release cannot do what the policy asks.
   static Result<Guard> open(Policy policy, GuardOptions options = {});
 
   Guard(Guard&&) noexcept;

@@ -45,8 +45,9 @@ struct LimitSpec {
 };
 
 // A route built in code. Designated initialisers keep it readable:
-//   RouteSpec{.name = "login", .limits = {{.requests = 5, .per = 1min, .by = {"ip"}}}, .protects =
-//   Protects::security}
+//   RouteSpec{.name = "login",
+//             .limits = {{.requests = 5, .per = 1min, .by = {"ip"}}},
+//             .protects = Protects::security}
 struct RouteSpec {
   std::string name{};
   std::vector<LimitSpec> limits{};

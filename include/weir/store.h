@@ -18,7 +18,7 @@ struct CounterRequest {
   Algorithm algorithm = Algorithm::gcra;
   std::uint64_t limit = 0;
   std::uint64_t burst = 0;
-  Nanos period{0};
+  Nanos period{0};         // of calendar months and years the usual length: 30 and 365 days
   std::uint64_t cost = 1;  // 0: a probe, which must not charge
 };
 
@@ -31,9 +31,8 @@ struct CounterAnswer {
 // A store of the caller's own, asked in the caller's thread.
 //
 // Requires:    decide() treats the counters as one step: where one does not fit, none is charged.
-// It answers in bounded
-//              time and does not throw. false means "could not decide": the route's failure policy
-//              holds then.
+//              It answers in bounded time and does not throw. false means "could not decide": the
+//              route's failure policy holds then.
 // Threads:     called from any number of threads at once.
 class Store {
  public:
