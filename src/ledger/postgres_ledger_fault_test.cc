@@ -1,8 +1,14 @@
 // The ledger of a fleet, on a real PostgreSQL.
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <fstream>
 #include <random>
@@ -202,6 +208,120 @@ TEST_F(FleetLedger, PutsAsideWhatIsTooLongForTheServerAndGoesOn) {
       << settler.status().why;
   EXPECT_EQ(journal->status().counts.quarantined, 1u);
   expect_units(1);
+}
+
+// Between one client and its server; counts how often the client waited for an answer and then said
+// something more.
+class CountingRelay {
+ public:
+  explicit CountingRelay(std::uint16_t to) : listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in at = loopback(0);
+    socklen_t size = sizeof(at);
+    EXPECT_EQ(::bind(listener_, reinterpret_cast<sockaddr*>(&at), size), 0);
+    EXPECT_EQ(::listen(listener_, 1), 0);
+    EXPECT_EQ(::getsockname(listener_, reinterpret_cast<sockaddr*>(&at), &size), 0);
+    port_ = ntohs(at.sin_port);
+    thread_ = std::thread([this, to] { carry(to); });
+  }
+  ~CountingRelay() {
+    ::shutdown(listener_, SHUT_RDWR);
+    thread_.join();
+    ::close(listener_);
+  }
+  CountingRelay(const CountingRelay&) = delete;
+  CountingRelay& operator=(const CountingRelay&) = delete;
+  std::uint16_t port() const { return port_; }
+  int turns() const { return turns_; }
+
+ private:
+  static sockaddr_in loopback(std::uint16_t port) {
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    at.sin_port = htons(port);
+    return at;
+  }
+  // Until one of them is gone.
+  void carry(std::uint16_t to) {
+    pollfd ends[2] = {{.fd = ::accept(listener_, nullptr, nullptr), .events = POLLIN, .revents = 0},
+                      {.fd = ::socket(AF_INET, SOCK_STREAM, 0), .events = POLLIN, .revents = 0}};
+    const sockaddr_in server = loopback(to);
+    bool open = ends[0].fd >= 0 && ::connect(ends[1].fd, reinterpret_cast<const sockaddr*>(&server),
+                                             sizeof(server)) == 0;
+    bool answered = false;
+    while (open && ::poll(ends, 2, -1) > 0) {
+      for (const std::size_t from : {0U, 1U}) {
+        if (ends[from].revents == 0) continue;
+        char bytes[65'536];
+        const ssize_t count = ::read(ends[from].fd, bytes, sizeof(bytes));
+        open = open && count > 0 && send_all(ends[1 - from].fd, bytes, count);
+        if (from == 0 && std::exchange(answered, false)) ++turns_;
+        if (from == 1) answered = true;
+      }
+    }
+    for (const pollfd& end : ends) {
+      if (end.fd >= 0) ::close(end.fd);
+    }
+  }
+  static bool send_all(int to, const char* bytes, ssize_t count) {
+    for (ssize_t sent = 0; sent < count;) {
+      const ssize_t now =
+          ::send(to, bytes + sent, static_cast<std::size_t>(count - sent), MSG_NOSIGNAL);
+      if (now <= 0) return false;
+      sent += now;
+    }
+    return true;
+  }
+
+  int listener_;
+  std::uint16_t port_ = 0;
+  std::atomic<int> turns_{0};
+  std::thread thread_;
+};
+
+// A server that is a millisecond away took 4 s for a batch, and fell behind a worker that served
+// 500 calls a second.
+TEST_F(FleetLedger, IsNotWaitedForAStatementAtATime) {
+  constexpr EventNumber kEvents = 2'000;
+  const auto port_at = url_.find("127.0.0.1:") + 10;
+  const auto port_end = url_.find('/', port_at);
+  CountingRelay relay(static_cast<std::uint16_t>(std::stoi(url_.substr(port_at))));
+  auto ledger = open_ledger(url_.substr(0, port_at) + std::to_string(relay.port()) +
+                            url_.substr(port_end) + "?sslmode=disable&gssencmode=disable");
+  ASSERT_TRUE(ledger) << ledger.error().message;
+  std::vector<StoredEvent> events;
+  for (EventNumber i = 1; i <= kEvents; ++i) {
+    UsageEvent event = event_of(i);
+    const std::string tenant = "tenant " + std::to_string(i);
+    event.tenant = tenant;
+    events.push_back(testing::stored(i, event));
+  }
+  const int before = relay.turns();
+  ASSERT_TRUE((*ledger)->apply(7, events, testing::at_second(1'700'000'100)));
+  // What an answer is in pieces may count as several; a statement at a time is 4,000.
+  EXPECT_LT(relay.turns() - before, 400);
+  ledger->reset();
+  expect_units(kEvents);
+}
+
+// What is refused is known when all of it is sent, and takes nothing along.
+TEST_F(FleetLedger, TakesAllOfABatchOrNothing) {
+  auto ledger = open_ledger(url_);
+  ASSERT_TRUE(ledger) << ledger.error().message;
+  std::vector<StoredEvent> events;
+  for (EventNumber i = 1; i <= 1'500; ++i) {
+    UsageEvent event = event_of(i);
+    const std::string tenant = i == 700 ? "\xff\xfe text" : "tenant";
+    if (i == 700) event.route = tenant;  // no UTF-8, which the server takes for no text
+    events.push_back(testing::stored(i, event));
+  }
+  const auto applied = (*ledger)->apply(7, events, testing::at_second(1'700'000'100));
+  ASSERT_FALSE(applied);
+  EXPECT_EQ(applied.error().code, ErrorCode::internal) << applied.error().message;
+  EXPECT_EQ((*ledger)->journal(7)->last, 0u) << "the session goes on";
+  events.erase(events.begin() + 699);
+  ASSERT_TRUE((*ledger)->apply(7, events, testing::at_second(1'700'000'100)));
+  expect_units(1'499);
 }
 
 TEST_F(FleetLedger, IsMadeOnceByWorkersThatStartTogether) {

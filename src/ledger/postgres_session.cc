@@ -61,8 +61,44 @@ MonoTime mono_now() {
   return std::chrono::steady_clock::now();
 }
 
+// So many statements are sent together at most: some 100 kB.
+constexpr std::size_t kAtOnce = 512;
+
 // How long nobody looks whether to stop.
 constexpr Nanos kLookEvery = std::chrono::milliseconds(100);
+
+// What a statement is given, as it goes over the wire.
+class Parameters {
+ public:
+  explicit Parameters(std::initializer_list<SqlValue> values) {
+    for (const SqlValue& value : values) {
+      if (const auto* number = std::get_if<std::int64_t>(&value)) {
+        const auto bytes = big_endian(*number);
+        raw_.emplace_back(bytes.data(), bytes.size());
+      } else if (const auto* bytes = std::get_if<std::string_view>(&value)) {
+        raw_.emplace_back(*bytes);
+      } else {
+        raw_.emplace_back(std::get<SqlText>(value).text);
+      }
+    }
+  }
+
+  // As PQsendQueryPrepared().
+  int send(PGconn* connection, const char* statement) const {
+    std::vector<const char*> data;
+    std::vector<int> lengths;
+    for (const std::string& each : raw_) {
+      data.push_back(each.c_str());  // never null, which would be NULL
+      lengths.push_back(static_cast<int>(each.size()));
+    }
+    const std::vector<int> binary(raw_.size(), 1);
+    return PQsendQueryPrepared(connection, statement, static_cast<int>(raw_.size()), data.data(),
+                               lengths.data(), binary.data(), 1);
+  }
+
+ private:
+  std::vector<std::string> raw_;
+};
 
 // Until when a server is waited for, and who may end that.
 class Patience {
@@ -123,42 +159,31 @@ class PostgresSession final : public SqlSession {
 
   Result<void> run(const char* sql, std::initializer_list<SqlValue> values,
                    const std::function<void(const SqlRow&)>& row) override {
+    if (auto sent = send_waiting(); !sent) return sent;
     auto name = prepared(sql, values);
     if (!name) return name.error();
-    std::vector<std::array<char, 8>> numbers;
-    numbers.reserve(values.size());
-    std::vector<const char*> data;
-    std::vector<int> lengths;
-    for (const SqlValue& value : values) {
-      std::string_view raw;
-      if (const auto* number = std::get_if<std::int64_t>(&value)) {
-        numbers.push_back(big_endian(*number));
-        raw = {numbers.back().data(), 8};
-      } else if (const auto* bytes = std::get_if<std::string_view>(&value)) {
-        raw = *bytes;
-      } else {
-        raw = std::get<SqlText>(value).text;
-      }
-      data.push_back(raw.empty() ? "" : raw.data());  // a null pointer would be NULL
-      lengths.push_back(static_cast<int>(raw.size()));
-    }
-    const std::vector<int> binary(values.size(), 1);
-    const auto result = answer([&] {
-      return PQsendQueryPrepared(connection_.get(), name->c_str(), static_cast<int>(values.size()),
-                                 data.data(), lengths.data(), binary.data(), 1);
-    });
+    const Parameters parameters(values);
+    const auto result = answer([&] { return parameters.send(connection_.get(), name->c_str()); });
     if (!result) return result.error();
     if (auto fine = check(result->get()); !fine) return fine;
     for (int i = 0; row && i < PQntuples(result->get()); ++i) row(Row(result->get(), i));
     return {};
   }
 
+  Result<void> run_by_the_way(const char* sql, std::initializer_list<SqlValue> values) override {
+    if (auto name = prepared(sql, values); !name) return name.error();
+    waiting_.emplace_back(sql, Parameters(values));
+    return waiting_.size() < kAtOnce ? Result<void>() : send_waiting();
+  }
+
   Result<void> script(const char* sql) override {
+    if (auto sent = send_waiting(); !sent) return sent;
     const auto result = answer([&] { return PQsendQuery(connection_.get(), sql); });
     return result ? check(result->get()) : result.error();
   }
   Result<void> begin() override { return script("BEGIN"); }
   Result<void> commit() override {
+    if (auto sent = send_waiting(); !sent) return sent;
     const auto result = answer([&] { return PQsendQuery(connection_.get(), "COMMIT"); });
     if (!result) return result.error();
     if (auto fine = check(result->get()); !fine) return fine;
@@ -167,7 +192,10 @@ class PostgresSession final : public SqlSession {
       return Error{ErrorCode::unavailable, "ledger: PostgreSQL rolled the transaction back"};
     return {};
   }
-  void rollback() noexcept override { (void)script("ROLLBACK"); }
+  void rollback() noexcept override {
+    waiting_.clear();
+    (void)script("ROLLBACK");
+  }
 
   // What every session wants of its server.
   Result<void> greet() {
@@ -194,6 +222,54 @@ class PostgresSession final : public SqlSession {
     return Error{gone ? ErrorCode::unavailable : code_of(state),
                  "ledger: PostgreSQL: " + words +
                      (state != nullptr ? " (" + std::string(state) + ")" : std::string())};
+  }
+
+  // Sends together what waits, and hears what became of each.
+  Result<void> send_waiting() {
+    if (waiting_.empty()) return {};
+    const auto waiting = std::exchange(waiting_, {});
+    PGconn* const connection = connection_.get();
+    if (given_up_) return no_answer();
+    if (PQenterPipelineMode(connection) == 0) return gone();
+    for (const auto& [sql, parameters] : waiting) {
+      if (parameters.send(connection, statements_.at(sql).c_str()) == 0) return give_up(gone());
+    }
+    if (PQpipelineSync(connection) == 0) return give_up(gone());
+    Result<void> done;
+    for (;;) {
+      auto result = next_result();
+      if (!result) return give_up(result.error());
+      if (!*result) {  // the end of one statement's
+        if (PQstatus(connection) == CONNECTION_OK) continue;
+        return give_up(done ? gone() : done.error());
+      }
+      const ExecStatusType status = PQresultStatus(result->get());
+      if (status == PGRES_PIPELINE_SYNC) break;
+      // The first that failed says why; those behind it were passed over.
+      if (done) done = check(result->get());
+    }
+    if (PQexitPipelineMode(connection) == 0) return give_up(gone());
+    return done;
+  }
+
+  // Nobody can tell any more which answer is whose.
+  Error give_up(Error error) {
+    given_up_ = true;
+    return error;
+  }
+
+  // Of several statements that were sent together; empty: one of them has no more.
+  Result<ResultHandle> next_result() {
+    PGconn* const connection = connection_.get();
+    const Patience patience(patience_, stop_);
+    for (;;) {
+      const int unsent = PQflush(connection);
+      if (unsent < 0) return gone();
+      if (PQisBusy(connection) == 0) return ResultHandle(PQgetResult(connection));
+      const auto events = static_cast<short>(unsent > 0 ? POLLIN | POLLOUT : POLLIN);
+      if (!patience.wait(PQsocket(connection), events)) return no_answer();
+      if (PQconsumeInput(connection) == 0) return gone();
+    }
   }
 
   // What the server says to what `send` sends: the last of its results.
@@ -249,6 +325,7 @@ class PostgresSession final : public SqlSession {
   const Nanos patience_;
   const StopFlag stop_;
   bool given_up_ = false;
+  std::vector<std::pair<const char*, Parameters>> waiting_;  // to be sent together
   std::map<const char*, std::string> statements_;
 };
 

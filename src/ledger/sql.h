@@ -39,6 +39,12 @@ class SqlSession {
   // `sql` is a literal: its statement is prepared once. `row` may be empty.
   virtual Result<void> run(const char* sql, std::initializer_list<SqlValue> values,
                            const std::function<void(const SqlRow&)>& row = {}) = 0;
+  // The same, whose rows nobody asks for, sooner or later: a server that is far need not be waited
+  // for a statement at a time. What went wrong with it is said by a later call, by commit() at the
+  // latest, and after that nothing of the transaction stands.
+  virtual Result<void> run_by_the_way(const char* sql, std::initializer_list<SqlValue> values) {
+    return run(sql, values);
+  }
   // Several statements without parameters.
   virtual Result<void> script(const char* sql) = 0;
 

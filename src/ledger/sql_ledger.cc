@@ -286,12 +286,12 @@ Result<Applied> SqlLedger::apply_one(Batch& batch, const StoredEvent& stored) {
   const std::int64_t forgiven =
       event->mode == policy::OverspendMode::forgive ? number(event->overspent) : 0;
   const std::string id = id_bytes(event->id);
-  auto done =
-      session_->run("INSERT INTO entries VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
-                    {batch.journal, number(stored.number), std::string_view(id), nanos(event->at),
-                     event->tenant, SqlText{event->route}, SqlText{event->rule},
-                     nanos(event->window_start), number(event->units), number(event->overspent),
-                     repeated ? 0 : number(event->units) - forgiven, batch.now});
+  auto done = session_->run_by_the_way(
+      "INSERT INTO entries VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+      {batch.journal, number(stored.number), std::string_view(id), nanos(event->at), event->tenant,
+       SqlText{event->route}, SqlText{event->rule}, nanos(event->window_start),
+       number(event->units), number(event->overspent),
+       repeated ? 0 : number(event->units) - forgiven, batch.now});
   if (!done) return done.error();
   ++batch.balance.events;
   if (repeated) {
@@ -338,7 +338,7 @@ Result<std::optional<Applied>> SqlLedger::by_key(const Batch& batch, const Usage
 Result<void> SqlLedger::write(const Batch& batch) {
   for (const auto& [key, added] : batch.lines) {
     const auto& [tenant, route, rule, start, window] = key;
-    auto done = session_->run(
+    auto done = session_->run_by_the_way(
         "INSERT INTO lines VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9)"
         "  ON CONFLICT(tenant, route, rule, window_start, window_ns) DO UPDATE SET"
         "  events = lines.events + excluded.events, units = lines.units + excluded.units,"
