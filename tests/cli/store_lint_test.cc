@@ -208,6 +208,24 @@ TEST_F(StoreLint, LooksAtEveryMasterOfACluster) {
   EXPECT_THAT(no_cluster.out, HasSubstr("a single server behind a cluster URL"));
 }
 
+// Whichever node it is: also the one that has the slots of whatever is tried on connecting.
+TEST_F(StoreLint, FindsANodeOfAClusterThatIsNamedAlone) {
+  testing::RedisCluster cluster({.masters = 2});
+  for (const std::size_t node : {0U, 1U}) {
+    on(url_of(cluster.node(node)));
+    const Outcome outcome = lint();
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.out << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("redis+cluster://"));
+    EXPECT_THAT(outcome.out, HasSubstr("weir.yaml: 1 fault\n")) << "said once";
+  }
+  // Of one master alone all slots are there, for now.
+  testing::RedisCluster one({.masters = 1});
+  on(url_of(one.node(0)));
+  const Outcome outcome = lint();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("store: warning: it is a node of a cluster"));
+}
+
 TEST_F(StoreLint, AsksTheSentinelsForTheMaster) {
   RedisServer master;
   RedisServer sentinel(

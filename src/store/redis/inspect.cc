@@ -13,6 +13,7 @@
 #include "policy/key.h"
 #include "policy/store_url.h"
 #include "store/redis/asio_wire.h"
+#include "store/redis/node_of_a_cluster.h"
 #include "store/redis/redis_client.h"
 #include "store/redis/store_address.h"
 #include "store/redis/topology/cluster_watch.h"
@@ -91,7 +92,9 @@ class Look final : private ClientEvents {
                    [this, name](const ErrorRow* error, const Reply*, bool late) {
                      if (late) return;
                      --asked_;
-                     if (error != nullptr && error->pattern == "NOPERM") refused(name);
+                     if (error == nullptr) return;
+                     if (error->pattern == "NOPERM") refused(name);
+                     if (error->error_class == ErrorClass::redirected && shard_.empty()) sent_on();
                    });
     }
     while (asked_ > 0 && io_.run_one() > 0) {
@@ -117,6 +120,15 @@ class Look final : private ClientEvents {
                               "', as those of counters, leases and breakers are named; give it all "
                               "that begin so: ~" +
                               keys_.root() + "*"});
+  }
+  // One of several nodes, whatever INFO let us know: most keys are never decided there.
+  void sent_on() {
+    std::vector<StoreFault>& faults = found_.report->faults;
+    auto known = std::find_if(faults.begin(), faults.end(), [](const StoreFault& fault) {
+      return fault.text == kNodeOfACluster;
+    });
+    if (known == faults.end()) known = faults.insert(faults.end(), {Severity::fatal, ""});
+    *known = {Severity::fatal, std::string(kNodeOfACluster)};
   }
   void finish() {
     found_.took = clock_.mono() - begun_;

@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "store/redis/ask_record.h"
 #include "store/redis/command_writer.h"
+#include "store/redis/node_of_a_cluster.h"
 #include "store/redis/redis_session.h"
 #include "store/redis/script.h"
 
@@ -168,7 +169,9 @@ const ErrorRow* RedisSession::judge_self_test(const Pending& pending, const Repl
                                               MonoTime now) {
   self_test_in_flight_ = false;
   if (reply.root().type == ReplyType::error) {
-    const ErrorRow& row = classify_reply(reply.error());
+    const ErrorRow& said = classify_reply(reply.error());
+    const bool misplaced = said.error_class == ErrorClass::redirected && !options_.cluster;
+    const ErrorRow& row = misplaced ? row_of(LocalFault::redirect) : said;
     if (row.error_class == ErrorClass::noscript && !pending.with_text) {
       send_self_test(pending.kind, true, now);
       return &row;
@@ -193,6 +196,9 @@ const ErrorRow* RedisSession::judge_self_test(const Pending& pending, const Repl
 // What the server said, all together.
 const ErrorRow* RedisSession::judge_report() {
   judge(fresh_report_);
+  if (fresh_report_.cluster && !options_.cluster) {
+    fresh_report_.faults.push_back({Severity::warning, std::string(kNodeOfACluster)});
+  }
   report_ = fresh_report_;
   if (!report_.fatal()) return nullptr;
   const ErrorRow* row = &row_of(LocalFault::unsuitable);

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "policy/key.h"
+#include "store/redis/node_of_a_cluster.h"
 #include "store/redis/script.h"
 #include "testing/lua_redis.h"
 #include "testing/manual_clock.h"
@@ -100,7 +101,10 @@ class Rope : public AskHandler, public SessionEvents {
   }
   void on_lost(std::uint64_t token) override { lost.push_back(token); }
   void on_unknown(std::uint64_t asks) override { unknown += asks; }
-  void on_report(const StoreReport&) override { ++reports; }
+  void on_report(const StoreReport& report) override {
+    ++reports;
+    faults = report.faults;
+  }
   void on_clock_set() override { ++clock_sets; }
 
   testing::ManualClock clock;
@@ -120,6 +124,7 @@ class Rope : public AskHandler, public SessionEvents {
   std::uint64_t last_token = 0;
   std::uint64_t unknown = 0;
   int reports = 0;
+  std::vector<StoreFault> faults;
   int clock_sets = 0;
 };
 
@@ -602,6 +607,30 @@ TEST(RedisSession, HandsARedirectionOnAndDoesNotHoldItAgainstTheNode) {
   single.exchange();
   EXPECT_EQ(single.answers[misplaced].error, "(redirected)");
   EXPECT_TRUE(single.votes[0].failed);
+}
+
+// It answers for its own slots, so that a look at it finds nothing wrong.
+TEST(RedisSession, SaysThatANodeOfAClusterIsAskedAsIfItWereAlone) {
+  const std::string info = "redis_version:7.0.15\r\nrole:master\r\nredis_mode:cluster\r\n";
+  const auto opened = [&](Rope& rope) {
+    rope.replies["INFO"] = "$" + std::to_string(info.size()) + "\r\n" + info + "\r\n";
+    rope.open();
+    EXPECT_EQ(rope.session.state(), State::ready) << "it may have all slots";
+    return rope.faults;
+  };
+  Rope single;
+  const std::vector<StoreFault> faults = opened(single);
+  ASSERT_EQ(faults.size(), 1U);
+  EXPECT_EQ(faults[0].severity, Severity::warning);
+  EXPECT_EQ(faults[0].text, kNodeOfACluster);
+  Rope cluster({.cluster = true});
+  EXPECT_TRUE(opened(cluster).empty());
+  // Where not even the self-test's keys are its own, it decides nothing, and says why.
+  Rope misplaced;
+  misplaced.replies["EVALSHA"] = "-MOVED 3999 127.0.0.1:6381\r\n";
+  misplaced.open();
+  ASSERT_EQ(misplaced.session.state(), State::failed);
+  EXPECT_EQ(misplaced.session.failure().pattern, "(redirected)");
 }
 
 // Between two masters, for a moment: whoever asked knows what becomes of it.
