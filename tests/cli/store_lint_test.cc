@@ -218,7 +218,7 @@ TEST_F(StoreLint, FindsANodeOfAClusterThatIsNamedAlone) {
     EXPECT_THAT(outcome.out, HasSubstr("redis+cluster://"));
     EXPECT_THAT(outcome.out, HasSubstr("weir.yaml: 1 fault\n")) << "said once";
   }
-  // Of one master alone all slots are there, for now.
+  // One master alone has all slots.
   testing::RedisCluster one({.masters = 1});
   on(url_of(one.node(0)));
   const Outcome outcome = lint();
