@@ -57,6 +57,7 @@ std::string errors_json() {
     text(",\"class\":", to_string(row.error_class));
     text(",\"follows\":", to_string(row.action));
     out += row.votes ? ",\"votes\":true" : ",\"votes\":false";
+    text(",\"carried_out\":", row.carried == store::redis::Carried::no ? "no" : "perhaps");
     text(",\"meaning\":", row.meaning);
     if (!row.remedy.empty()) text(",\"remedy\":", row.remedy);
     out += "}\n";

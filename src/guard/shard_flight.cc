@@ -251,7 +251,7 @@ void ShardDriver::unanswered(Flight& flight, SharedAsk& ask, const redis::Answer
   const Moment now = moment();
   const std::optional<SharedAsk::OwnDecision> own = ask.decided_by_itself();
   LadderVerdict verdict = own ? own->verdict : ladder_.without(ask.request, now, ask.findings());
-  verdict.was_sent = answer.error != &redis::row_of(redis::LocalFault::not_connected);
+  verdict.was_sent = answer.may_be_carried_out;
   if (answer.reply_may_follow && !ask.stands) {
     if (!own && verdict.record && !ask.late) ask.late = std::make_shared<LateCharges>();
     note_decided(flight, ask, own ? *own : SharedAsk::OwnDecision{verdict, ask.findings()});

@@ -313,7 +313,7 @@ TEST_F(CommandLine, ExplainsEveryFailureOfAStore) {
   for (std::string line; std::getline(lines, line); ++rows) {
     const auto row = nlohmann::json::parse(line);
     EXPECT_TRUE(row["says"].is_string() && row["votes"].is_boolean()) << line;
-    for (const char* member : {"class", "follows", "meaning"}) {
+    for (const char* member : {"class", "follows", "carried_out", "meaning"}) {
       EXPECT_FALSE(std::string(row[member]).empty()) << line;
     }
   }

@@ -86,6 +86,9 @@ struct Answer {
   // An error, and yet the store may carry the ask out: how it ended follows, by
   // SessionEvents::on_late() or on_lost().
   bool reply_may_follow = false;
+  // An error, and yet the store may have carried the ask out, or some of it, or do so still. Else
+  // it did nothing, and never will.
+  bool may_be_carried_out = false;
 
   bool decided() const noexcept { return error == nullptr; }
 };

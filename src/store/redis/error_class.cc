@@ -8,9 +8,11 @@ namespace {
 
 using enum ErrorClass;
 using enum ErrorAction;
+using enum Carried;
 
 // Rows for replies: an upper-case pattern is the code a reply begins with (or that a script's error
-// text quotes); any other is a phrase after "ERR". Looked up from the top.
+// text quotes); any other is a phrase after "ERR". Looked up from the top. Of what a server checks
+// while a script runs, memory, disk, replicas and role are looked at before its first write alone.
 constexpr ErrorRow kReplies[] = {
     {"NOSCRIPT", noscript, load_script, false, "the script cache was emptied; nothing was executed",
      ""},
@@ -49,24 +51,24 @@ constexpr ErrorRow kReplies[] = {
     {"without any password", misconfigured, policy, true, "a password was sent and none is set",
      "leave the password out, or set one there"},
     {"NOPERM", misconfigured, policy, true, "the user may not run a command or touch our keys",
-     "permit what it names"},
+     "permit what it names", in_script},
     {"user executing the script", misconfigured, policy, true,
-     "as NOPERM: a command or key of a script", "permit what it names"},
+     "as NOPERM: a command or key of a script", "permit what it names", perhaps},
     {"CROSSSLOT", misconfigured, policy, true, "keys of one call in several slots",
-     "name a cluster as redis+cluster://"},
+     "name a cluster as redis+cluster://", in_script},
     {"unknown command", misconfigured, policy, true, "renamed, disabled, or not Redis",
-     "give the command its name back; Redis from version 5 on is needed"},
+     "give the command its name back; Redis from version 5 on is needed", in_script},
     {"DENIED", misconfigured, policy, true, "protected mode",
      "set a password there, or bind it to an address"},
     {"DB index", misconfigured, policy, true, "no such database",
      "name a database that it has; a cluster has only 0"},
     {"WRONGTYPE", misconfigured, policy, true, "a foreign value that a script may not replace",
-     "use a `prefix` that is nobody else's"},
+     "use a `prefix` that is nobody else's", in_script},
     {"EXECABORT", misconfigured, policy, true, "a proxy between us changes commands",
      "name the server itself"},
     {"wrong number of arguments", misconfigured, policy, true, "a proxy or a server unlike Redis",
-     "name the server itself"},
-    {"", unavailable, policy, true, "any other error reply", "see its log"},
+     "name the server itself", in_script},
+    {"", unavailable, policy, true, "any other error reply", "see its log", perhaps},
 };
 
 struct LocalRow {
@@ -80,21 +82,21 @@ constexpr LocalRow kLocal[] = {
       "is it up, and is the port right?"}},
     {LocalFault::reset,
      {"(connection reset)", unreachable, reconnect, true, "cut off",
-      "see its log; a port for TLS wants rediss://"}},
+      "see its log; a port for TLS wants rediss://", perhaps}},
     {LocalFault::broken_pipe,
-     {"(broken pipe)", unreachable, reconnect, true, "cut off", "see its log"}},
+     {"(broken pipe)", unreachable, reconnect, true, "cut off", "see its log", perhaps}},
     {LocalFault::eof,
      {"(end of stream)", unreachable, reconnect, true, "closed by the server",
-      "see its log; a port for TLS wants rediss://"}},
+      "see its log; a port for TLS wants rediss://", perhaps}},
     {LocalFault::dns,
      {"(name not resolved)", unreachable, reconnect, true, "no such name now",
       "is the name right, and does this host resolve it?"}},
     {LocalFault::network,
      {"(network error)", unreachable, reconnect, true, "no way to it",
-      "is it up, and can this host reach it?"}},
+      "is it up, and can this host reach it?", perhaps}},
     {LocalFault::tls,
      {"(TLS failure)", unreachable, reconnect, true, "no trusted session",
-      "compare `tls` with the certificate there; a port without TLS wants redis://"}},
+      "compare `tls` with the certificate there; a port without TLS wants redis://", perhaps}},
     {LocalFault::connect_timeout,
      {"(connect timeout)", unreachable, reconnect, true, "no connection within connect_timeout",
       "is it up, can this host reach it, and does it speak TLS where rediss:// says so?"}},
@@ -103,10 +105,10 @@ constexpr LocalRow kLocal[] = {
       "is it up, and is it Redis or Valkey?"}},
     {LocalFault::deadline,
      {"(deadline)", unreachable, policy, true, "our own deadline passed without a reply",
-      "is it slow, or `deadline` too short for the way there?"}},
+      "is it slow, or `deadline` too short for the way there?", perhaps}},
     {LocalFault::hung,
      {"(hung)", unreachable, resolve_again, true, "silent for a multiple of the deadline",
-      "is it up, and can this host reach it?"}},
+      "is it up, and can this host reach it?", perhaps}},
     {LocalFault::saturated,
      {"(saturated)", unreachable, policy, true, "too many asks in flight already",
       "ask less at once, or add workers"}},
@@ -114,19 +116,19 @@ constexpr LocalRow kLocal[] = {
      {"(not connected)", unreachable, policy, true, "asks never queue for a connection", ""}},
     {LocalFault::malformed,
      {"(malformed reply)", unavailable, reconnect, true, "nil, wrong type, wrong arity, not RESP",
-      "is it Redis or Valkey, without a proxy in front?"}},
+      "is it Redis or Valkey, without a proxy in front?", perhaps}},
     {LocalFault::replica,
      {"(replica)", unavailable, resolve_again, true, "never decided from a replica",
-      "name the primary, or its sentinels"}},
+      "name the primary, or its sentinels", perhaps}},
     {LocalFault::unsuitable,
      {"(self-test failed)", misconfigured, reconnect, true, "it cannot hold counters as it is",
-      "see weir lint --connect"}},
+      "see weir lint --connect", perhaps}},
     {LocalFault::redirect,
      {"(redirected)", misconfigured, policy, true, "a cluster behind a single-server URL",
       "name a cluster as redis+cluster://"}},
     {LocalFault::moved,
-     {"(primary moved)", unavailable, resolve_again, true, "another server is the primary now",
-      ""}},
+     {"(primary moved)", unavailable, resolve_again, true, "another server is the primary now", "",
+      perhaps}},
     {LocalFault::no_sentinel,
      {"(no sentinel)", unreachable, reconnect, true, "no sentinel says where the primary is",
       "are the sentinels up, and can this host reach them?"}},
@@ -152,8 +154,10 @@ constexpr LocalRow kLocal[] = {
      {"(clock unsettled)", unavailable, policy, true, "the store's clock moves under each attempt",
       "find what sets its clock"}},
     {LocalFault::released,
-     {"(released)", unreachable, policy, false, "the breaker opened while this ask waited", ""}},
-    {LocalFault::closing, {"(closing)", unreachable, policy, false, "this client shuts down", ""}},
+     {"(released)", unreachable, policy, false, "the breaker opened while this ask waited", "",
+      perhaps}},
+    {LocalFault::closing,
+     {"(closing)", unreachable, policy, false, "this client shuts down", "", perhaps}},
 };
 
 constexpr std::size_t kReplyCount = std::size(kReplies);
@@ -253,6 +257,13 @@ const ErrorRow& row_of(LocalFault fault) {
   return kReplies[kReplyCount - 1];
 }
 
+// An error that a script came upon names it, by its sum and its line or by the call.
+bool may_be_carried_out(std::string_view text) {
+  const Carried carried = classify_reply(text).carried;
+  if (carried != in_script) return carried == perhaps;
+  return text.find("script") != std::string_view::npos;
+}
+
 bool is_unserved(std::string_view text) {
   return text.starts_with("CLUSTERDOWN Hash slot not served");
 }
@@ -272,10 +283,10 @@ std::string_view without_arguments(std::string_view text) {
 }
 
 std::string error_table_text() {
-  constexpr std::size_t kColumns[] = {31, 45, 70, 76};
+  constexpr std::size_t kColumns[] = {31, 45, 70, 76, 88};
   std::string out;
   const auto line = [&out, &kColumns](std::string_view a, std::string_view b, std::string_view c,
-                                      std::string_view d, std::string_view e) {
+                                      std::string_view d, std::string_view e, std::string_view f) {
     const std::size_t start = out.size();
     out.append(a);
     pad_to(out, start, kColumns[0]);
@@ -286,12 +297,15 @@ std::string error_table_text() {
     out.append(d);
     pad_to(out, start, kColumns[3]);
     out.append(e);
+    pad_to(out, start, kColumns[4]);
+    out.append(f);
     out += '\n';
   };
-  line("what the store says", "class", "what follows", "votes", "meaning");
+  line("what the store says", "class", "what follows", "votes", "carried out", "meaning");
   for (const ErrorRow& row : kTable) {
     line(row.pattern.empty() ? "(anything else)" : row.pattern, to_string(row.error_class),
-         to_string(row.action), row.votes ? "yes" : "no", told(row, {}));
+         to_string(row.action), row.votes ? "yes" : "no", row.carried == no ? "no" : "perhaps",
+         told(row, {}));
   }
   return out;
 }

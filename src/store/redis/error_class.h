@@ -25,6 +25,14 @@ enum class ErrorAction : std::uint8_t {
   load_script,         // send the script itself, within the same deadline
 };
 
+// Whether a command that is answered so may have been carried out all the same, or in part. What
+// was not is asked again where it is right whenever it is done, as giving back is.
+enum class Carried : std::uint8_t {
+  no,         // a server says so before it runs anything
+  in_script,  // nor then, unless it is a script's own error, which may come after its first write
+  perhaps,
+};
+
 std::string_view to_string(ErrorClass error_class);
 std::string_view to_string(ErrorAction action);
 
@@ -68,6 +76,7 @@ struct ErrorRow {
   bool votes;  // counts as a failure of the store in its breaker
   std::string_view meaning;
   std::string_view remedy;  // what to do about it; empty: nothing
+  Carried carried = Carried::no;
 };
 
 // The whole table, in the order in which `weir explain --errors` prints it.
@@ -82,6 +91,8 @@ const ErrorRow& classify_reply(std::string_view text);
 // new master, one that just handed over to it and then heard an older word of it: it forgets whose
 // the slots are.
 bool is_unserved(std::string_view text);
+// Whether the command that an error reply answers may have been carried out, or some of it.
+bool may_be_carried_out(std::string_view text);
 const ErrorRow& row_of(LocalFault fault);
 
 // What went wrong as one line for people: what it means, what the store said, what to do. The text

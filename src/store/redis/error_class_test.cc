@@ -69,6 +69,37 @@ TEST(ErrorClass, KnowsEveryReplyOfTheTable) {
   }
 }
 
+// Whatever a server checks before it runs a command says that nothing was done; and of what it
+// checks while a script runs, all that it looks at before the first write alone.
+TEST(ErrorClass, TellsWhatWasNotCarriedOutFromWhatMayHaveBeen) {
+  for (const char* said :
+       {"OOM command not allowed when used memory > 'maxmemory'. script: ab12, on @user_script:88.",
+        "ERR Error running script (call to f_ab): @user_script:7: @user_script: 7: -OOM command "
+        "not allowed when used memory > 'maxmemory'.",
+        "LOADING Redis is loading the dataset in memory", "READONLY You can't write against a",
+        "MISCONF Redis is configured to save RDB snapshots", "NOREPLICAS Not enough good replicas",
+        "CLUSTERDOWN Hash slot not served", "TRYAGAIN Multiple keys request during rehashing",
+        "MOVED 3999 127.0.0.1:6381", "ASK 3999 127.0.0.1:6381", "NOSCRIPT No matching script.",
+        "BUSY Redis is busy running a script.", "MASTERDOWN Link with MASTER is down",
+        "NOAUTH Authentication required.",
+        "NOPERM this user has no permissions to access one of the keys used as arguments",
+        "ERR unknown command 'EVALSHA'", "CROSSSLOT Keys in request don't hash to the same slot"}) {
+    EXPECT_FALSE(may_be_carried_out(said)) << said;
+  }
+  for (const char* said :
+       {"NOPERM ACL failure in script: User weir has no permissions to run the 'pexpire' command",
+        "ERR The user executing the script can't run this command or subcommand script: ab12, on "
+        "@user_script:14.",
+        "WRONGTYPE Operation against a key script: ab12, on @user_script:9.",
+        "ERR Unknown Redis command called from script script: ab12, on @user_script:9.",
+        "ERR user_script:9: attempt to index a nil value script: ab12, on @user_script:9.",
+        "ERR upstream failure", ""}) {
+    EXPECT_TRUE(may_be_carried_out(said)) << said;
+  }
+  EXPECT_EQ(row_of(LocalFault::not_connected).carried, Carried::no);
+  EXPECT_EQ(row_of(LocalFault::deadline).carried, Carried::perhaps);
+}
+
 // A client's value can stand in an error text; it must not choose the class.
 TEST(ErrorClass, IgnoresCodesInTheMiddleOfAText) {
   EXPECT_EQ(classify_reply("NOPERM no access to key 'weir:1:{a}:READONLY x'").error_class,

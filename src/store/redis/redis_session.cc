@@ -103,7 +103,7 @@ void RedisSession::closed(const ErrorRow& why, MonoTime now) {
     if (pending.kind != Kind::ask) continue;
     AskRecord& record = *records_[pending.record];
     ++unknown;
-    answer_error(record, why, {}, now);
+    answer_error(record, why, {}, true, now);
     vote(record, why.votes ? &why : nullptr, now);
     free_record(pending.record);
   }
@@ -145,7 +145,7 @@ void RedisSession::ask(std::span<const Counter> counters, const AskOptions& opti
   record.begin(counters, options, handler, token, now);
   const auto refuse = [&](LocalFault fault, bool votes) {
     const ErrorRow& row = row_of(fault);
-    answer_error(record, row, {}, now);
+    answer_error(record, row, {}, false, now);
     if (votes) vote(record, &row, now);
     free_record(index);
   };
@@ -196,7 +196,7 @@ void RedisSession::on_ask_error(const Pending& pending, AskRecord& record, std::
     if (ask_again(pending, record, texts_in_flight(record) == 0, now)) return;
     if (record.answered || now >= record.options.answer_by) {
       vote(record, nullptr, now);  // the store answered; there was no time left to do more
-      answer_error(record, row_of(LocalFault::deadline), {}, now);
+      answer_error(record, row_of(LocalFault::deadline), {}, false, now);
       free_record(pending.record);
       return;
     }
@@ -216,7 +216,7 @@ void RedisSession::on_ask_error(const Pending& pending, AskRecord& record, std::
                        row->action == ErrorAction::reload_credentials;
   const std::string kept(text);  // handlers may make the reader move on
   if (replace) fail(*row, kept);
-  answer_error(record, *row, kept, now);
+  answer_error(record, *row, kept, may_be_carried_out(kept), now);
   free_record(pending.record);
 }
 
@@ -248,13 +248,13 @@ void RedisSession::on_ask_reply(const Pending& pending, const Reply& reply, Mono
       answer_error(
           record,
           row_of(now >= record.options.answer_by ? LocalFault::deadline : LocalFault::unsettled),
-          {}, now);
+          {}, false, now);
       break;
     case AskOutcome::malformed: {
       const ErrorRow& row = row_of(LocalFault::malformed);
       fail(row);
       vote(record, &row, now);
-      answer_error(record, row, {}, now);
+      answer_error(record, row, {}, true, now);
       break;
     }
   }
@@ -282,7 +282,7 @@ void RedisSession::conclude(AskRecord& record, const Answer& answer, MonoTime) {
 }
 
 void RedisSession::answer_error(AskRecord& record, const ErrorRow& row, std::string_view text,
-                                MonoTime now) {
+                                bool carried_out, MonoTime now) {
   if (record.answered) return;
   record.answered = true;
   Answer answer;
@@ -294,6 +294,7 @@ void RedisSession::answer_error(AskRecord& record, const ErrorRow& row, std::str
 }
 
 void RedisSession::vote(AskRecord& record, const ErrorRow* error, MonoTime now) {
+  answer.may_be_carried_out = carried_out;
   if (record.voted) return;
   record.voted = true;
   events_.on_vote({record.options.generation, error != nullptr, now - record.asked_at, error});
@@ -303,7 +304,7 @@ void RedisSession::expire(AskRecord& record, MonoTime now) {
   const ErrorRow& row = row_of(LocalFault::deadline);
   if (!record.answered && now >= record.options.answer_by) {
     record.detach();
-    answer_error(record, row, {}, now);
+    answer_error(record, row, {}, true, now);
   }
   if (!record.voted && now >= record.options.vote_by) vote(record, &row, now);
 }
@@ -315,7 +316,7 @@ void RedisSession::release_waiting(MonoTime now) {
     AskRecord& record = *records_[pending_[i].record];
     if (record.answered) continue;
     record.detach();
-    answer_error(record, row_of(LocalFault::released), {}, now);
+    answer_error(record, row_of(LocalFault::released), {}, true, now);
   }
 }
 

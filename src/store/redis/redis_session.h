@@ -219,7 +219,8 @@ class RedisSession {
   void on_ask_error(const Pending& pending, AskRecord& record, std::string_view text, MonoTime now);
   bool ask_again(const Pending& pending, AskRecord& record, bool with_text, MonoTime now);
   void conclude(AskRecord& record, const Answer& answer, MonoTime now);
-  void answer_error(AskRecord& record, const ErrorRow& row, std::string_view text, MonoTime now);
+  void answer_error(AskRecord& record, const ErrorRow& row, std::string_view text, bool carried_out,
+                    MonoTime now);
   void vote(AskRecord& record, const ErrorRow* error, MonoTime now);
   void free_record(std::uint32_t index);
   std::size_t& texts_in_flight(const AskRecord& record);

@@ -33,6 +33,7 @@ class Rope : public AskHandler, public SessionEvents {
     std::vector<CounterReply> counters;
     int times = 0;
     bool reply_may_follow = false;
+    bool may_be_carried_out = false;
   };
 
   MonoTime now() const { return clock.mono(); }
@@ -89,6 +90,7 @@ class Rope : public AskHandler, public SessionEvents {
     got.allowed = answer.allowed;
     got.error = answer.error != nullptr ? answer.error->pattern : "";
     got.reply_may_follow = answer.reply_may_follow;
+    got.may_be_carried_out = answer.may_be_carried_out;
     got.counters.assign(answer.counters.begin(), answer.counters.end());
     EXPECT_FALSE(answer.disagreed);
   }
@@ -399,12 +401,14 @@ TEST(RedisSession, SaysOnceHowAnAskEndedThatWasAnsweredBefore) {
   const auto gone = rope.ask({&counter, 1}, 5ms);
   rope.session.release_waiting(rope.now());
   EXPECT_TRUE(rope.answers[gone].reply_may_follow);
+  EXPECT_TRUE(rope.answers[gone].may_be_carried_out);
   rope.session.closed(row_of(LocalFault::eof), rope.now());
   EXPECT_EQ(rope.lost, (std::vector{refused, gone}));
 
   // What was never sent has no reply to come.
   const auto unsent = rope.ask({&counter, 1});
   EXPECT_FALSE(rope.answers[unsent].reply_may_follow);
+  EXPECT_FALSE(rope.answers[unsent].may_be_carried_out);
   EXPECT_EQ(rope.late.size() + rope.lost.size(), 3U);
 }
 
@@ -453,11 +457,31 @@ TEST(RedisSession, AnswersEveryErrorOfTheTableByItsRow) {
     const bool redirected = row.error_class == ErrorClass::redirected;
     EXPECT_EQ(rope.answers[token].error, redirected ? "(redirected)" : row.pattern);
     EXPECT_EQ(rope.votes[0].failed, redirected || row.votes) << row.pattern;
+    EXPECT_EQ(rope.answers[token].may_be_carried_out, row.carried == Carried::perhaps)
+        << row.pattern;
     const bool replaced = row.action == ErrorAction::reconnect ||
                           row.action == ErrorAction::resolve_again ||
                           row.action == ErrorAction::reload_credentials;
     EXPECT_EQ(rope.session.state() == State::failed, replaced) << row.pattern;
   }
+}
+
+// Whatever ends a connection says nothing of the asks that it ends with.
+TEST(RedisSession, KnowsNotWhatBecameOfAsksBehindTheOneThatEndedTheConnection) {
+  Rope rope;
+  rope.open();
+  const Rule rule(1, 100);
+  const Counter counter = rule.take();
+  rope.replies["EVALSHA"] = "-READONLY You can't write against a read only replica.\r\n";
+  const auto first = rope.ask({&counter, 1});
+  const auto second = rope.ask({&counter, 1});
+  rope.execute();
+  rope.deliver(1);
+  ASSERT_EQ(rope.session.state(), State::failed);
+  rope.session.closed(rope.session.failure(), rope.now());
+  EXPECT_EQ(rope.answers[second].error, "READONLY");
+  EXPECT_FALSE(rope.answers[first].may_be_carried_out);
+  EXPECT_TRUE(rope.answers[second].may_be_carried_out);
 }
 
 TEST(RedisSession, ReadsARefusedPasswordAgainOnceAConnection) {
