@@ -1,5 +1,6 @@
 #include "guard/give_backs.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace weir::guard {
@@ -38,13 +39,15 @@ void GiveBacks::give_back(std::span<const Charge> charges, const Under& under) {
   }
   errand.under = under;
   errand.until = clock_.mono() + patience_;
+  errand.again = {};
   errand.redirects = 0;
   send(place);
 }
 
 void GiveBacks::send(std::uint64_t place) {
-  if (listener_.awaited() && waiting_.size() < kMostWaiting) {
+  if (!stopped_ && listener_.awaited() && waiting_.size() < kMostWaiting) {
     waiting_.push_back(place);
+    listener_.on_pause();
   } else {
     ask(place);
   }
@@ -67,19 +70,46 @@ void GiveBacks::ask(std::uint64_t place) {
 }
 
 void GiveBacks::go_on() {
-  if (waiting_.empty() || listener_.awaited()) return;
-  for (const std::uint64_t place : std::exchange(waiting_, {})) ask(place);
+  const MonoTime now = clock_.mono();
+  const bool awaited = listener_.awaited();
+  std::vector<std::uint64_t> due;
+  std::erase_if(waiting_, [&](std::uint64_t place) {
+    const Errand& errand = *errands_[place];
+    const bool is_due = now >= (awaited ? errand.until : errand.again);
+    if (is_due) due.push_back(place);
+    return is_due;
+  });
+  // Whose time is up is told so.
+  for (const std::uint64_t place : due) ask(place);
+}
+
+std::optional<MonoTime> GiveBacks::next_event() const {
+  const bool awaited = listener_.awaited();
+  std::optional<MonoTime> next;
+  for (const std::uint64_t place : waiting_) {
+    const Errand& errand = *errands_[place];
+    const MonoTime due = awaited ? errand.until : errand.again;
+    next = next ? std::min(*next, due) : due;
+  }
+  return next;
+}
+
+void GiveBacks::stop() {
+  stopped_ = true;
+  for (const std::uint64_t place : std::exchange(waiting_, {})) done(place, false);
 }
 
 // Nothing was carried out: the one that was named is told.
 bool GiveBacks::follow(std::uint64_t place, const redis::Answer& answer) {
   Errand& errand = *errands_[place];
   if (answer.error->error_class != redis::ErrorClass::redirected || clock_.mono() >= errand.until ||
-      ++errand.redirects > kMostRedirects) {
+      errand.redirects >= kMostRedirects) {
     return false;
   }
   GiveBacks* const to = listener_.elsewhere(answer.error_text, errand.under);
   if (to == nullptr) return false;
+  ++errand.redirects;
+  errand.again = {};
   const std::uint64_t there = to->take_place();
   std::swap(*to->errands_[there], errand);
   to->send(there);
@@ -87,11 +117,28 @@ bool GiveBacks::follow(std::uint64_t place, const redis::Answer& answer) {
   return true;
 }
 
+// Nothing was carried out, and there is time left.
+bool GiveBacks::pause(std::uint64_t place, const redis::Answer& answer) {
+  Errand& errand = *errands_[place];
+  const MonoTime now = clock_.mono();
+  if (answer.may_be_carried_out || now >= errand.until || stopped_ ||
+      waiting_.size() >= kMostWaiting) {
+    return false;
+  }
+  errand.redirects = 0;
+  errand.again = std::min(now + pause_, errand.until);
+  waiting_.push_back(place);
+  listener_.on_pause();
+  if (under_way() == 0) listener_.on_none_under_way();
+  return true;
+}
+
 void GiveBacks::on_answer(std::uint64_t token, const redis::Answer& answer) {
+  const std::uint64_t place = token & ~kTokens;
   if (answer.decided()) {
-    listener_.on_given_back(errands_[token & ~kTokens]->counters, answer);
+    listener_.on_given_back(errands_[place]->counters, answer);
     done(token, true);
-  } else if (!answer.reply_may_follow && !follow(token & ~kTokens, answer)) {
+  } else if (!answer.reply_may_follow && !follow(place, answer) && !pause(place, answer)) {
     done(token, false);
   }
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,8 +21,14 @@ namespace weir::guard {
 
 // Charges that came too late to be an answer, given back to the counters they were taken from.
 //
-// Guarantees:  each is asked for once, where another server has the counters by then of that one,
-//              and the store carries none out after `patience`: what is lost stays charged, and is
+// What becomes of one:
+//
+//   the store did it                         done
+//   MOVED or ASK, to whom can be asked       that one is asked at once
+//   it did nothing (redis::Carried::no)      it is asked again, until time is up; then it is lost
+//   perhaps it did, or the connection ended  lost
+//
+// Guarantees:  none is carried out twice, nor after `patience`: what is lost stays charged, and is
 //              counted. A counter is never left with more than if the charge had not been.
 // Threads:     the store's loop.
 class GiveBacks final : private store::redis::AskHandler {
@@ -42,6 +50,8 @@ class GiveBacks final : private store::redis::AskHandler {
   class Listener {
    public:
     virtual ~Listener() = default;
+    // next_event() says something new.
+    virtual void on_pause() {}
     // What the store said of counters that were given back to.
     virtual void on_given_back(std::span<const store::Counter> counters,
                                const store::redis::Answer& answer) = 0;
@@ -62,13 +72,18 @@ class GiveBacks final : private store::redis::AskHandler {
       : client_(client),
         clock_(clock),
         patience_(patience),
+        pause_(std::min(kMostPause, patience / 8)),
         counters_(counters),
         listener_(listener) {}
 
   // Charges of one ask.
   void give_back(std::span<const Charge> charges, const Under& under);
-  // Sends those that waited for a server, unless it is awaited still.
+  // Sends those that waited for a server, unless it is awaited still, and those that are due again.
   void go_on();
+  // When go_on() is to be called, or soon after.
+  std::optional<MonoTime> next_event() const;
+  // Nothing is asked any more: what waits is lost.
+  void stop();
   // How many are at the server.
   std::size_t under_way() const noexcept {
     return errands_.size() - free_.size() - waiting_.size();
@@ -85,9 +100,12 @@ class GiveBacks final : private store::redis::AskHandler {
     std::vector<std::string> keys;
     Under under;
     MonoTime until{};
+    MonoTime again{};  // not before
     std::uint8_t redirects = 0;
   };
   static constexpr std::uint8_t kMostRedirects = 4;
+  // Between two tries; less where there is little time.
+  static constexpr Nanos kMostPause = std::chrono::milliseconds(50);
   // As many as asks that wait for a server.
   static constexpr std::size_t kMostWaiting = 2'048;
 
@@ -95,6 +113,7 @@ class GiveBacks final : private store::redis::AskHandler {
   void send(std::uint64_t place);
   void ask(std::uint64_t place);
   bool follow(std::uint64_t place, const store::redis::Answer& answer);
+  bool pause(std::uint64_t place, const store::redis::Answer& answer);
   void on_answer(std::uint64_t token, const store::redis::Answer& answer) override;
   void done(std::uint64_t token, bool given_back);
   void free_place(std::uint64_t place);
@@ -102,11 +121,13 @@ class GiveBacks final : private store::redis::AskHandler {
   store::redis::RedisClient& client_;
   Clock& clock_;
   const Nanos patience_;
+  const Nanos pause_;
   ShardCounters& counters_;
   Listener& listener_;
   std::vector<std::unique_ptr<Errand>> errands_;
   std::vector<std::uint64_t> free_;
-  std::vector<std::uint64_t> waiting_;  // for a server
+  std::vector<std::uint64_t> waiting_;  // for a server, or to be asked again
+  bool stopped_ = false;
 };
 
 }  // namespace weir::guard

@@ -82,6 +82,7 @@ void ShardDriver::start() {
 
 void ShardDriver::stop() {
   stopping_ = true;
+  give_backs_.stop();
   client_.stop();
 }
 

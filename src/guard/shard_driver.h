@@ -268,6 +268,7 @@ class ShardDriver final : private store::redis::ClientEvents,
   void on_none_under_way() override { tell_idle(); }
   bool awaited() noexcept override { return host_.awaited(); }
   GiveBacks* elsewhere(std::string_view error, GiveBacks::Under& under) noexcept override;
+  void on_pause() override { arm(); }
   void tell_idle() noexcept {
     if (!busy()) host_.idle();
   }

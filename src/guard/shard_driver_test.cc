@@ -326,6 +326,104 @@ TEST(ShardDriver, CountsAGiveBackThatIsLost) {
   EXPECT_EQ(rig.remaining(), lost ? 5U : 10U);
 }
 
+// A charge that came too late, to a store that writes nothing just then.
+class LateCharge {
+ public:
+  LateCharge(const Rule& rule, std::string error) : rig(FailurePolicy::closed, rule) {
+    rig.link.cut_down = true;
+    EXPECT_EQ(rig.answered(5).verdict->verdict, Verdict::refused);
+    rig.redis.redis().fail_writes_with(std::move(error));
+    rig.link.cut_down = false;
+    rig.redis.mended(rig.link);
+  }
+  bool counted(std::string_view result, int times) {
+    return rig.metrics().find("weir_store_give_backs_total{shard=\"0\",result=\"" +
+                              std::string(result) + "\"} " + std::to_string(times) + "\n") !=
+           std::string::npos;
+  }
+
+  Rig rig;
+};
+
+TEST(ShardDriver, GivesBackOnceAStoreTakesItThatDidNothingBefore) {
+  const Rule rule(Algorithm::fixed_window, 10, 1h);
+  LateCharge late(rule, "OOM command not allowed when used memory > 'maxmemory'.");
+  late.rig.loop.run_for(100ms);
+  EXPECT_TRUE(late.counted("lost", 0));
+  EXPECT_FALSE(late.rig.driver.busy()) << "what waits keeps nobody from being replaced";
+  late.rig.redis.redis().fail_writes_with({});
+  late.rig.loop.run_for(100ms);
+  EXPECT_TRUE(late.counted("done", 1)) << late.rig.metrics();
+  EXPECT_TRUE(late.counted("lost", 0));
+  EXPECT_EQ(late.rig.remaining(), 10U);
+}
+
+TEST(ShardDriver, GivesUpWhatAStoreDoesNotTakeInTime) {
+  const Rule rule(Algorithm::fixed_window, 10, 1h);
+  LateCharge late(rule, "OOM command not allowed when used memory > 'maxmemory'.");
+  late.rig.loop.run_for(150ms);
+  EXPECT_TRUE(late.counted("lost", 0));
+  late.rig.loop.run_for(100ms);
+  EXPECT_TRUE(late.counted("lost", 1)) << late.rig.metrics();
+  late.rig.redis.redis().fail_writes_with({});
+  late.rig.loop.run_for(1s);
+  EXPECT_TRUE(late.counted("lost", 1) && late.counted("done", 0));
+  EXPECT_EQ(late.rig.remaining(), 5U) << "and not a moment later";
+}
+
+TEST(ShardDriver, GivesBackOnTheNextConnectionWhatFoundNone) {
+  const Rule rule(Algorithm::fixed_window, 10, 1h);
+  Rig rig(FailurePolicy::closed, rule);
+  Rig::Asked& denied = rig.answered(5);  // elsewhere, as it turns out
+  EXPECT_EQ(denied.verdict->verdict, Verdict::allowed);
+  rig.redis.reset(rig.link);
+  rig.loop.run_for(1ms);
+  ASSERT_FALSE(rig.driver.ready());
+  rig.driver.give_back(denied, denied.request.counters, denied.findings());
+  rig.loop.run_for(199ms);
+  EXPECT_EQ(rig.driver.counters().not_given_back(), 0U);
+  EXPECT_EQ(rig.remaining(), 10U);
+}
+
+// What may have been done is never done again.
+TEST(ShardDriver, GivesUpAtOnceWhatMayHaveBeenGivenBack) {
+  const Rule rule(Algorithm::fixed_window, 10, 1h);
+  LateCharge late(rule, "ERR the upstream server failed");
+  late.rig.loop.run_for(10ms);
+  EXPECT_TRUE(late.counted("lost", 1)) << late.rig.metrics();
+  late.rig.redis.redis().fail_writes_with({});
+  late.rig.loop.run_for(1s);
+  EXPECT_EQ(late.rig.remaining(), 5U);
+}
+
+TEST(ShardDriver, CountsWhatWaitsToBeGivenBackAsLostWhenItStops) {
+  const Rule rule(Algorithm::fixed_window, 10, 1h);
+  LateCharge late(rule, "LOADING Redis is loading the dataset in memory");
+  late.rig.loop.run_for(10ms);
+  EXPECT_TRUE(late.counted("lost", 0));
+  late.rig.driver.stop();
+  EXPECT_TRUE(late.counted("lost", 1)) << late.rig.metrics();
+}
+
+// An error reply is an answer: nothing was done. Silence is none.
+TEST(ShardDriver, SaysWhetherTheStoreMayHaveCarriedOutWhatItDidNotDecide) {
+  const Rule rule(Algorithm::fixed_window, 10, 1h);
+  for (const char* said : {"OOM command not allowed", "LOADING Redis is loading", "READONLY You"}) {
+    Rig rig(FailurePolicy::closed, rule);
+    rig.redis.redis().fail_writes_with(said);
+    const Rig::Asked& asked = rig.answered();
+    EXPECT_NE(asked.verdict->rung, Rung::store) << said;
+    EXPECT_FALSE(asked.verdict->was_sent) << said;
+  }
+  Rig rig(FailurePolicy::closed, rule);
+  rig.link.cut_down = true;
+  EXPECT_TRUE(rig.answered().verdict->was_sent);
+  rig.link.barred = true;
+  rig.redis.reset(rig.link);
+  rig.loop.run_for(1ms);
+  EXPECT_FALSE(rig.answered().verdict->was_sent) << "there was no connection to send it on";
+}
+
 TEST(ShardDriver, WhatNeverCameIsChargedOnceOrNotAtAll) {
   const Rule rule(Algorithm::fixed_window, 10, 1h);
   Rig rig(FailurePolicy::closed, rule);

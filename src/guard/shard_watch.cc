@@ -221,6 +221,8 @@ void ShardDriver::arm() {
   host_.wake_at(*next);
 }
 
+  const std::optional<MonoTime> again = give_backs_.next_event();
+  if (again && (!next || *again < *next)) next = again;
 void ShardDriver::on_wake() {
   armed_.reset();
   if (stopping_) return;
@@ -230,6 +232,7 @@ void ShardDriver::on_wake() {
 
 // The fleet's members are gone, and perhaps all the rest: the self-test reads the epoch again.
 void ShardDriver::look_at_epoch() {
+  give_backs_.go_on();
   if (stopping_ || ladder_.breaker().state() != breaker::ProbeState::closed) return;
   client_.probe(options_.deadline, [](const redis::ErrorRow*, const redis::StoreReport*) {});
 }

@@ -186,6 +186,71 @@ TEST_F(ClusterThatChangesHands, GivesBackToTheMasterThatGotTheSlotMeanwhile) {
   }
 }
 
+// The account's master charges, and then knows for a moment nobody who has the slot.
+TEST_F(ClusterThatChangesHands, GivesBackThoughNobodyHasTheSlotForAMoment) {
+  RedisCluster cluster({.node_timeout_ms = 30'000});
+  Guard guard = open(cluster, "", kGenerous);
+  const std::string user = users_on(guard, cluster, 0, 1).at(0);
+  const std::string account = users_on(guard, cluster, 1, 1).at(0);
+  for (int i = 0; i < 10; ++i)
+    EXPECT_TRUE(GuardOnACluster::ask(guard, "pair", user, "first" + std::to_string(i)).allowed());
+  const std::string slot = std::to_string(slot_of(cluster, account).value());
+  RedisServer& node = cluster.node(1);
+  const auto charged = [&] { return node.keys("*/" + account).size() == 2; };
+  Guard fresh = open(cluster, "", kGenerous);  // does not know that the user has none left
+  cluster.node(0).pause();
+  std::future<Decision> denied = std::async(
+      std::launch::async, [&] { return GuardOnACluster::ask(fresh, "pair", user, account); });
+  ASSERT_TRUE(eventually(charged));
+  const int said = said_unserved(node);
+  ASSERT_EQ(node.execute({"CLUSTER", "DELSLOTS", slot}), "+OK\r\n");
+  cluster.node(0).resume();
+  EXPECT_EQ(denied.get().verdict, Verdict::limited);
+  EXPECT_TRUE(eventually([&] { return said_unserved(node) > said; }));
+  ASSERT_EQ(node.execute({"CLUSTER", "ADDSLOTS", slot}), "+OK\r\n");
+  EXPECT_TRUE(eventually([&] { return used(fresh, "pair", "other", account, 1) == 0; }))
+      << used(fresh, "pair", "other", account, 1);
+  for (int shard = 0; shard < 3; ++shard) {
+    const std::string of = "weir_store_give_backs_total{shard=\"" + std::to_string(shard) + "\"";
+    EXPECT_DOUBLE_EQ(metric(fresh, of + ",result=\"lost\"}"), 0) << shard;
+  }
+}
+
+// It was at the master that died: whether the replica has heard of it nobody can tell, and so it is
+// not told again. It is counted, and the charge stays until its window ends.
+TEST_F(ClusterThatChangesHands, LosesWhatItGaveBackToAMasterThatDiedAndCountsIt) {
+  RedisCluster cluster({.replicas = 1, .node_timeout_ms = 30'000});
+  Guard guard = open(cluster, "", kGenerous);
+  const std::string user = users_on(guard, cluster, 0, 1).at(0);
+  const std::string account = users_on(guard, cluster, 1, 1).at(0);
+  for (int i = 0; i < 10; ++i)
+    EXPECT_TRUE(GuardOnACluster::ask(guard, "pair", user, "first" + std::to_string(i)).allowed());
+  const auto charged = [&] { return cluster.node(1).keys("*/" + account).size() == 2; };
+  Guard fresh = open(cluster, "", kGenerous);  // does not know that the user has none left
+  cluster.node(0).pause();
+  std::future<Decision> denied = std::async(
+      std::launch::async, [&] { return GuardOnACluster::ask(fresh, "pair", user, account); });
+  ASSERT_TRUE(eventually(charged));
+  ASSERT_TRUE(replicated(cluster.node(1), cluster.replica_of(1)));
+  cluster.node(1).pause();
+  cluster.node(0).resume();
+  EXPECT_EQ(denied.get().verdict, Verdict::limited);
+  const auto lost = [&] {
+    double all = 0;
+    for (int shard = 0; shard < 3; ++shard) {
+      all += metric(fresh, "weir_store_give_backs_total{shard=\"" + std::to_string(shard) +
+                               "\",result=\"lost\"}");
+    }
+    return all;
+  };
+  EXPECT_DOUBLE_EQ(lost(), 0);
+  cluster.node(1).kill();
+  ASSERT_EQ(cluster.replica_of(1).execute({"CLUSTER", "FAILOVER", "TAKEOVER"}), "+OK\r\n");
+  EXPECT_TRUE(eventually([&] { return lost() == 1; })) << lost();
+  EXPECT_TRUE(eventually([&] { return used(fresh, "pair", "other", account, 1) == 1; }))
+      << used(fresh, "pair", "other", account, 1);
+}
+
 // All others are stopped: the one that is left counts until it takes them for lost, and then says
 // that the cluster is down. Once it is the one that was stopped, and was replaced meanwhile, it
 // takes itself for a master still; what it counts then is lost with it.

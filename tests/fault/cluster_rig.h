@@ -108,6 +108,17 @@ class GuardOnACluster : public ::testing::Test {
   static bool in_step(testing::RedisServer& replica) {
     return replica.text({"INFO", "replication"}).find("master_link_status:up") != std::string::npos;
   }
+  // Whether the replica has all that its master wrote until now.
+  static bool replicated(testing::RedisServer& master, testing::RedisServer& replica) {
+    const auto offset = [](testing::RedisServer& node, const std::string& name) {
+      const std::string info = node.text({"INFO", "replication"});
+      const std::size_t at = info.find("\n" + name + ":");
+      return at == std::string::npos ? -1 : std::stoll(info.substr(at + name.size() + 2));
+    };
+    const auto until = offset(master, "master_repl_offset");
+    return eventually(
+        [&] { return in_step(replica) && offset(replica, "slave_repl_offset") >= until; });
+  }
   // The line that a node has of another one: its flags, its master, whether they are connected.
   static std::string line_of(const std::string& id, testing::RedisServer& node) {
     const std::string nodes = node.text({"CLUSTER", "NODES"});
