@@ -163,7 +163,7 @@ class Guard::Impl {
   // below.
   using CarriedOnce = std::function<void(guard::ReservationBook::GivenBack, std::uint64_t carried,
                                          std::span<const store::Finding>)>;
-  void carry_out_once(std::uint64_t mark, const std::string& id,
+  void carry_out_once(std::uint64_t mark, const std::string& id, const guard::HeldReservation& held,
                       std::vector<store::Counter> counters, const guard::BoundPolicy& policy,
                       guard::SharedStore& shared, CarriedOnce done);
   void take_more(const guard::HeldReservation& held, std::uint64_t units,

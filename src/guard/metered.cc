@@ -351,6 +351,16 @@ const limit::Numbers& return_mark_numbers() {
   return numbers;
 }
 
+// What was charged first of what lies in that slot. The mark of asking stands beside it: also once
+// a reload has taken its rule away between two tries.
+std::string_view charged_first(const guard::HeldReservation& held, std::uint16_t slot,
+                               const guard::SharedStore& shared) {
+  const auto found =
+      std::find_if(held.charges.begin(), held.charges.end(),
+                   [&](const auto& charge) { return shared.slot({.key = charge.key}) == slot; });
+  return found->key;
+}
+
 // What a window's calls used never counts against a later one.
 bool is_over(const store::Counter& counter, Instant asked_at, Instant now) {
   const limit::Numbers& numbers = *counter.numbers;
@@ -379,7 +389,7 @@ void Guard::Impl::take_more(const guard::HeldReservation& held, std::uint64_t un
     store::Counter& counter = counters[at];
     const std::uint64_t bit = std::uint64_t{1} << at++;
     if (once && is_over(counter, held.asked_at, now)) {
-      counter.cost = 0;  // its place stays: the mark beside it goes by that
+      counter.cost = 0;  // its place stays: the bits go by that
       ++over;
       continue;
     }
@@ -411,7 +421,8 @@ void Guard::Impl::take_more(const guard::HeldReservation& held, std::uint64_t un
     tell(GivenBack::yes, 0, {});
     return;
   }
-  carry_out_once(kTakeMark, held.asked_as, std::move(counters), *policy, *shared, std::move(tell));
+  carry_out_once(kTakeMark, held.asked_as, held, std::move(counters), *policy, *shared,
+                 std::move(tell));
 }
 
 void Guard::Impl::carry_out_later(std::vector<store::Counter> counters, PolicyRef policy,
@@ -483,7 +494,7 @@ void Guard::Impl::give_back(const std::string& id, const guard::HeldReservation&
         [&done](std::uint64_t, std::span<const store::Finding>) { done(GivenBack::yes); });
     return;
   }
-  carry_out_once(kReturnMark, id, std::move(counters), *policy, *shared,
+  carry_out_once(kReturnMark, id, held, std::move(counters), *policy, *shared,
                  [done = std::move(done)](GivenBack how, std::uint64_t,
                                           std::span<const store::Finding>) { done(how); });
 }
@@ -491,6 +502,7 @@ void Guard::Impl::give_back(const std::string& id, const guard::HeldReservation&
 // What one slot's mark says was done is not done there again, though another one has to be asked
 // again.
 void Guard::Impl::carry_out_once(std::uint64_t mark, const std::string& id,
+                                 const guard::HeldReservation& held,
                                  std::vector<store::Counter> counters,
                                  const guard::BoundPolicy& policy, guard::SharedStore& shared,
                                  CarriedOnce done) {
@@ -513,7 +525,7 @@ void Guard::Impl::carry_out_once(std::uint64_t mark, const std::string& id,
     const Instant loaded_at = policy.loaded_at(part.counters);
     std::array<char, policy::KeyWriter::kMaxBesideBytes> room;
     policy::KeyWriter key(room.data(), mark);
-    key.beside(policy::KeyWriter::place_of(part.counters.front().key));
+    key.beside(policy::KeyWriter::place_of(charged_first(held, part.slot, shared)));
     key.value(id, digester_);
     part.counters.push_back({.numbers = &return_mark_numbers(),
                              .rule = {},
