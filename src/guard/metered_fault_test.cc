@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <future>
 #include <map>
@@ -11,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "guard/descriptor_values.h"
+#include "guard/metered_call.h"
 #include "guard/metered_story_test.h"
 #include "testing/redis_cluster.h"
 
@@ -60,6 +63,21 @@ TEST_F(MeteredGuard, RefusesAKeyThatWasUsedForAnotherRequest) {
   }
   EXPECT_EQ(left(*one, "acme"), 8u);
   EXPECT_EQ(named(*two, "other", "K1", 3).naming, Naming::fresh) << "keys are a tenant's own";
+}
+
+// What is reported under another request's key is nobody's usage that is known of.
+TEST_F(MeteredGuard, TakesNothingForALateReportUnderAKeyOfAnotherRequest) {
+  auto one = open(0);
+  auto two = open(1);
+  ASSERT_TRUE(named(*one, "acme", "K1", 2).decision.allowed());
+  const auto call = std::make_shared<guard::MeteredCall>();
+  call->idempotency_key = "K1";
+  call->late = true;
+  const std::array<Descriptor, 1> account = {{{"account", "acme"}}};
+  const Decision other =
+      two->impl().check("export", guard::DescriptorValues(account), {.cost = 3}, call);
+  EXPECT_EQ(other.reason, Reason::key_reused);
+  EXPECT_EQ(left(*two, "acme"), 8u);
 }
 
 TEST_F(MeteredGuard, ReplaysWhatWasAdmittedThoughTheLimitIsUsedUpSince) {

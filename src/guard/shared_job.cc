@@ -84,7 +84,9 @@ class Guard::Impl::Job : public guard::SharedAsk {
     if (!reserves() && !recorded_) impl_.record_admitted(plan, found, options_, decision);
     if (verdict.unenforced) impl_.metrics_.count_unenforced(route_.metrics);
     impl_.settle(decision, *policy_, route_, options_, impl_.clock_->mono() - begun_);
-    if (call_ != nullptr && call_->late && !decision.allowed()) {
+    // Of a key that another request has nothing is known to have been used.
+    if (call_ != nullptr && call_->late && !decision.allowed() &&
+        decision.reason != Reason::key_reused) {
       guard::charge_rest(plan.drains(), verdict, request.when_store_fails, route_.loaded_at,
                          *impl_.shared_, impl_.clock_->mono());
     }
