@@ -281,5 +281,35 @@ TEST_F(SettlingOnACluster, GivesBackTheRestOfAReservationOnEveryMasterOnce) {
   EXPECT_EQ(bill_of(account).units, 65u);
 }
 
+// The master is silent when it is told, and dies: its replica is told once it is there.
+TEST_F(SettlingOnACluster, GivesBackTheRestOfAReservationOnceToTheReplicaOfADeadMaster) {
+  RedisCluster cluster({.replicas = 1, .node_timeout_ms = 60'000});
+  const auto guard = worker(cluster, 0);
+  Reservations reservations(*guard);
+  const std::string user = users_on(*guard, cluster, 0, 1).at(0);
+  const std::string account = users_on(*guard, cluster, 1, 1).at(0);
+  constexpr ReservationTerms kFull{.expire = std::chrono::hours(1), .on_expiry = OnExpiry::full};
+  // Two, so that a second giving back of the first would find something to give.
+  const auto reserve = [&](std::uint64_t units) {
+    return reservations.reserve("mass", {{"user", user}, {"account", account}}, units, kFull);
+  };
+  const Reservation first = reserve(50);
+  ASSERT_EQ(first.decision.rung, Rung::store);
+  ASSERT_EQ(reserve(40).decision.rung, Rung::store);
+  ASSERT_TRUE(replicated(cluster.node(1), cluster.replica_of(1)));
+  cluster.node(1).pause();
+  ASSERT_TRUE(reservations.settle(first.id, 20));
+  auto& book = guard->impl().usage()->reservations();
+  ASSERT_TRUE(eventually([&] { return book.returns() == 1; }));
+  cluster.node(1).kill();
+  ASSERT_EQ(cluster.replica_of(1).execute({"CLUSTER", "FAILOVER", "TAKEOVER"}), "+OK\r\n");
+  ASSERT_TRUE(eventually([&] { return book.returns() == 0; }, seconds(60))) << heard_.all();
+  EXPECT_EQ(book.returns_lost(), 0u);
+  for (const std::size_t rule : {0u, 1u, 2u}) {
+    EXPECT_TRUE(eventually([&] { return used(*guard, "mass", user, account, rule) == 60; }))
+        << rule << ": " << used(*guard, "mass", user, account, rule);
+  }
+}
+
 }  // namespace
 }  // namespace weir::fault
