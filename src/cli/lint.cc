@@ -105,11 +105,11 @@ class Linter {
                         });
       if (!told || fault.field.starts_with("routes.")) tell(fault);
     }
-    if (command_.connect && faults_ == 0) connect(moved->model().store);
+    if (command_.connect && faults_ == 0) connect(moved->model());
   }
 
-  void connect(const policy::StoreSpec& store) {
-    const StoreVerdict verdict = lint_store(environment_, path_, store, command_.json);
+  void connect(const policy::Model& model) {
+    const StoreVerdict verdict = lint_store(environment_, path_, model, command_.json);
     faults_ += verdict.faults;
     warnings_ += verdict.warnings;
     not_asked_ = verdict.not_asked;

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "guard/openable.h"
+#include "policy/envoy/name_trial.h"
 #include "policy/store_url.h"
 #include "render/text.h"
 #include "store/redis/inspect.h"
@@ -109,13 +110,13 @@ class Printer {
 
 // `name` is what sentences call it.
 StoreVerdict look_at(Environment& environment, const std::string& path,
-                     const policy::StoreSpec& spec, const std::string& field,
-                     const std::string& name, bool json) {
+                     const policy::StoreSpec& spec, const policy::Model& model,
+                     const std::string& field, const std::string& name, bool json) {
   Printer printer(environment, path, field, json);
   const auto url = policy::parse_store_url(spec.url);
   if (url && url->kind == policy::StoreKind::memory) return {};  // there is nobody to ask
   const std::string shown = policy::redacted(spec.url);
-  const auto found = redis::inspect(spec, Clock::real());
+  const auto found = redis::inspect(spec, policy::name_trials(model), Clock::real());
   if (!found) {
     printer.say(false, found.error().message);
     return printer.verdict;
@@ -141,10 +142,11 @@ StoreVerdict look_at(Environment& environment, const std::string& path,
 }  // namespace
 
 StoreVerdict lint_store(Environment& environment, const std::string& path,
-                        const policy::StoreSpec& spec, bool json) {
-  StoreVerdict verdict = look_at(environment, path, spec, "store", "store", json);
+                        const policy::Model& model, bool json) {
+  const policy::StoreSpec& spec = model.store;
+  StoreVerdict verdict = look_at(environment, path, spec, model, "store", "store", json);
   if (!spec.fallback_url) return verdict;
-  const StoreVerdict second = look_at(environment, path, guard::fallback_spec(spec),
+  const StoreVerdict second = look_at(environment, path, guard::fallback_spec(spec), model,
                                       "store.fallback", "fallback store", json);
   verdict.faults += second.faults;
   verdict.warnings += second.warnings;

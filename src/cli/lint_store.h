@@ -18,6 +18,6 @@ struct StoreVerdict {
 // Connects to the policy's store, and to its fallback, and prints what each says of itself and what
 // follows from it.
 StoreVerdict lint_store(Environment& environment, const std::string& path,
-                        const policy::StoreSpec& spec, bool json);
+                        const policy::Model& model, bool json);
 
 }  // namespace weir::cli

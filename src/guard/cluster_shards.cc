@@ -55,6 +55,7 @@ ClusterShards::ClusterShards(asio::io_context& io, Options options, Clock& clock
       refresh_timer_(io),
       park_timer_(io),
       random_(options_.random),
+      names_(options_.names),
       watch_(
           watch_options(),
           [this] { return std::make_unique<redis::AsioWire>(io_, redis::Endpoint{}); },
@@ -124,6 +125,7 @@ ClusterShards::Shard& ClusterShards::make_shard() {
   Shard& shard = *shards_.emplace_back(std::make_unique<Shard>(observer_));
   ShardDriver::Options driver = ShardDriver::Options::of(options_.spec, random_());
   driver.client.session.cluster = true;
+  driver.client.session.names = names_;
   driver.client.credentials = redis::credentials_of(options_.spec, options_.url);
   driver.seat = options_.seat;
   driver.ladder.overspend = overspend_;
@@ -149,6 +151,11 @@ ClusterShards::Shard& ClusterShards::make_shard() {
                               std::string_view error,
                               bool& asking) { return give_back_to(shard, error, asking); }});
   return shard;
+}
+
+void ClusterShards::try_names(const std::vector<policy::NameTrial>& names) {
+  names_ = names;
+  for (const auto& shard : shards_) shard->driver().try_names(names);
 }
 
 void ClusterShards::start_shard(Shard& shard) {

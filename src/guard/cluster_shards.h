@@ -99,6 +99,7 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
     policy::StoreSpec spec;
     policy::StoreUrl url;
     store::redis::KeySpace keys;
+    std::vector<policy::NameTrial> names;  // see RedisSession::try_names()
     FleetSeat::Options seat;
     std::optional<StateFolder> folder;  // where views are kept; absent: nowhere
     std::uint64_t random = 0;
@@ -128,6 +129,7 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
   void leave(std::function<void()> done);
   // Answers everything that waits.
   void stop();
+  void try_names(const std::vector<policy::NameTrial>& names);
   // A node said that another one owns a slot: the map is read again soon.
   void refresh_soon();
   // Where the owner of that slot is; absent: nobody owns it.
@@ -208,6 +210,7 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
   boost::asio::steady_timer park_timer_;
   std::optional<MonoTime> parking_armed_;
   std::mt19937_64 random_;
+  std::vector<policy::NameTrial> names_;        // of the policy in force
   std::vector<std::unique_ptr<Shard>> shards_;  // the first is nobody's
   // What stood in the state folder at the start, by tag: nothing is read while shards decide.
   std::map<std::string, Result<ladder::MembershipView>> views_;

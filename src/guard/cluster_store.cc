@@ -211,6 +211,14 @@ class ClusterStore final : public SharedStore, private StoreLine {
                      counter.key, limit::window_at(*counter.numbers, moment().store));
   }
 
+  void try_names(std::vector<policy::NameTrial> names) override {
+    asio::post(io_, [this, names = std::move(names)] {
+      if (stopping_) return;
+      shards_.try_names(names);
+      if (fallback_) fallback_->driver().try_names(names);
+    });
+  }
+
   bool in_its_thread() const noexcept override {
     return std::this_thread::get_id() == thread_.get_id();
   }
@@ -489,6 +497,7 @@ Result<std::unique_ptr<SharedStore>> open_cluster(const policy::Model& model, Cl
       ClusterShards::Options{.spec = spec,
                              .url = url,
                              .keys = *std::move(keys),
+                             .names = policy::name_trials(model),
                              .seat = seat_options(model, role, random_number()),
                              .folder = std::move(folder),
                              .random = random_number()},

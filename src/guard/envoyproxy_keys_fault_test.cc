@@ -20,6 +20,7 @@
 #include "testing/rate_limit_listeners.h"
 #include "testing/redis_cluster.h"
 #include "testing/redis_server.h"
+#include "testing/until.h"
 
 namespace weir::guard {
 namespace {
@@ -59,17 +60,24 @@ class EnvoyproxyKeys : public ::testing::Test {
 
   Result<Guard> open(const std::string& domain = kDomain, const std::string& deadline = "5s",
                      const std::string& more = "") {
+    auto policy = policy_on(domain, deadline, ", keys: envoyproxy" + more);
+    if (!policy) return policy.error();
+    return Guard::open(std::move(*policy));
+  }
+  Result<Policy> policy_on(const std::string& domain, const std::string& deadline,
+                           const std::string& rls) {
     std::ofstream(folder_ / "weir.yaml")
         << "store:\n  url: "
         << (url_.empty() ? "redis://127.0.0.1:" + std::to_string(server_.port()) : url_)
         << "\n  connect_timeout: 2s\n  deadline: " << deadline
         << "\n  breaker: {cooldown: 20ms, max_cooldown: 40ms}\n  recovery: {steps: 1, step: 10ms}"
-        << "\n  workers: {of: 2, index: 0}\nroutes: {}\nrls: {protects: capacity, keys: envoyproxy"
-        << more << "}\n";
+        << "\n  workers: {of: 2, index: 0}\nroutes: {}\nrls: {protects: capacity" << rls << "}\n";
     std::ofstream(folder_ / "domain.yaml") << domain;
-    auto policy = Policy::load(folder_.string());
-    if (!policy) return policy.error();
-    return Guard::open(std::move(*policy));
+    return Policy::load(folder_.string());
+  }
+  static bool shows(Guard& guard, std::string_view text) {
+    return weir::testing::until(
+        [&] { return guard.impl().shared()->state_json().find(text) != std::string::npos; });
   }
   struct Asked {
     std::vector<DescriptorEntry> entries;
@@ -304,6 +312,46 @@ TEST_F(EnvoyproxyKeys, OnAClusterEveryNameIsWhereItsNameSays) {
     }
     EXPECT_EQ(found, 2U) << value;
   }
+}
+
+// Rights to Weir's own names are none to those: that is said on connecting, and not call by call.
+TEST_F(EnvoyproxyKeys, AreTriedOnConnecting) {
+  server_.execute({"ACL", "SETUSER", "default", "resetkeys", "~weir:*"});
+  Guard guard = open().value();
+  DomainLimiter limiter(guard);
+  EXPECT_TRUE(shows(guard, "give it all that begin so: ~d_*"))
+      << guard.impl().shared()->state_json();
+  EXPECT_NE(ask(limiter, {{{{"broad", "x"}}}}).decision.rung, Rung::store);
+  server_.execute({"ACL", "SETUSER", "default", "~d_*"});
+  EXPECT_TRUE(weir::testing::until([&] {
+    return ask(limiter, {{{{"broad", "x"}}}}).decision.rung == Rung::store;
+  }));
+}
+
+TEST_F(EnvoyproxyKeys, AreTriedWhenAReloadBringsThem) {
+  server_.execute({"ACL", "SETUSER", "default", "resetkeys", "~weir:*"});
+  Guard guard = Guard::open(policy_on(kDomain, "5s", "").value()).value();
+  EXPECT_TRUE(shows(guard, "\"connected\":true"));
+  ASSERT_TRUE(guard.reload(policy_on(kDomain, "5s", ", keys: envoyproxy").value()));
+  EXPECT_TRUE(shows(guard, "give it all that begin so: ~d_*"))
+      << guard.impl().shared()->state_json();
+  ASSERT_TRUE(guard.reload(policy_on(kDomain, "5s", "").value()));
+  EXPECT_TRUE(shows(guard, "\"connected\":true")) << "and are tried no longer";
+}
+
+// Each master is asked, whichever of them owns the slot of a name.
+TEST_F(EnvoyproxyKeys, AreTriedOnEveryMaster) {
+  testing::RedisCluster cluster;
+  url_ = cluster.url();
+  cluster.node(1).execute({"ACL", "SETUSER", "default", "resetkeys", "~weir:*"});
+  Guard guard = open().value();
+  EXPECT_TRUE(shows(guard, "give it all that begin so: ~d_*"))
+      << guard.impl().shared()->state_json();
+  EXPECT_TRUE(shows(guard, "\"connected\":true")) << "the others count";
+  cluster.node(1).execute({"ACL", "SETUSER", "default", "~*"});
+  EXPECT_TRUE(weir::testing::until([&] {
+    return guard.impl().shared()->state_json().find("\"connected\":false") == std::string::npos;
+  }));
 }
 
 TEST_F(EnvoyproxyKeys, NeedWindowsAndAStore) {

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "guard/compose.h"
 #include "guard/openable.h"
 #include "guard/receipt_keys.h"
+#include "policy/envoy/name_trial.h"
 #include "policy/http_view.h"
 #include "policy/match.h"
 #include "policy/store_change.h"
@@ -496,14 +498,17 @@ Result<std::uint64_t> Guard::Impl::replace(Policy policy, Nanos patience) {
   safeguards_.apply(policy.model());
   std::uint64_t next = 0;
   std::unique_ptr<guard::BoundPolicy> bound;
+  std::optional<std::vector<policy::NameTrial>> other_names = policy::name_trials(policy.model());
   {
     // Whoever publishes waits for those who still read what was before.
     const PolicyRef before = current_.read();
+    if (other_names == policy::name_trials(before->model())) other_names.reset();
     next = before->generation() + 1;
     bound = std::make_unique<guard::BoundPolicy>(std::move(policy), next, names_, metrics_,
                                                  ceilings_, clock_->now(), before.get());
   }
   current_.publish(std::move(bound), patience);
+  if (shared_ && other_names) shared_->try_names(*std::move(other_names));
   metrics_.set_policy_generation(next);
   return next;
 }

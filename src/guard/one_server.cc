@@ -6,6 +6,7 @@
 #include "guard/openable.h"
 #include "guard/seat_options.h"
 #include "guard/start_store.h"
+#include "policy/envoy/name_trial.h"
 #include "store/redis/store_address.h"
 #include "store/redis/topology/server_wire.h"
 
@@ -24,6 +25,7 @@ Result<Server> server_of(const policy::Model& model, const policy::StoreSpec& sp
   if (auto usable = redis::check_files(spec, url); !usable) return usable.error();
   ShardDriver::Options options = ShardDriver::Options::of(spec, random_number());
   options.client.session.database = url.database;
+  options.client.session.names = policy::name_trials(model);
   options.client.credentials = redis::credentials_of(spec, url);
   options.seat = seat_options(model, role, random_number());
   return Server{spec, url, std::move(options), std::move(*keys)};

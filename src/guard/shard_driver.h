@@ -133,6 +133,8 @@ class ShardDriver final : private store::redis::ClientEvents,
   void elsewhere() { client_.elsewhere(); }
   // Its own keys are those of that shard from now on; without a name it has none.
   void name_shard(std::string shard);
+  // The policy names counters otherwise from now on: see RedisSession::try_names().
+  void try_names(std::vector<policy::NameTrial> names);
 
   // The store charged these counters of an ask for a request that was denied elsewhere: they are
   // given back. Requires: ask.asked_of is this one.
@@ -266,9 +268,9 @@ class ShardDriver final : private store::redis::ClientEvents,
     learn(counters, answer);
   }
   void on_none_under_way() override { tell_idle(); }
+  void on_pause() override { arm(); }
   bool awaited() noexcept override { return host_.awaited(); }
   GiveBacks* elsewhere(std::string_view error, GiveBacks::Under& under) noexcept override;
-  void on_pause() override { arm(); }
   void tell_idle() noexcept {
     if (!busy()) host_.idle();
   }

@@ -127,6 +127,11 @@ void ShardDriver::name_shard(std::string shard) {
   if (client_.ready()) look_at_epoch();
 }
 
+void ShardDriver::try_names(std::vector<policy::NameTrial> names) {
+  client_.try_names(std::move(names));
+  if (client_.ready()) look_at_epoch();
+}
+
 void ShardDriver::on_elsewhere() {
   ladder_.breaker().hasten(clock_.mono());
   arm();
@@ -216,23 +221,24 @@ void ShardDriver::arm() {
   std::optional<MonoTime> next = ladder_.breaker().next_event();
   const std::optional<MonoTime> beat = seat_.next_event();
   if (beat && (!next || *beat < *next)) next = beat;
+  const std::optional<MonoTime> again = give_backs_.next_event();
+  if (again && (!next || *again < *next)) next = again;
   if (!next || stopping_ || armed_ == next) return;
   armed_ = next;
   host_.wake_at(*next);
 }
 
-  const std::optional<MonoTime> again = give_backs_.next_event();
-  if (again && (!next || *again < *next)) next = again;
 void ShardDriver::on_wake() {
   armed_.reset();
   if (stopping_) return;
   seat_.poll();
+  give_backs_.go_on();
   changed(ladder_.breaker().poll(clock_.mono()), nullptr);
 }
 
-// The fleet's members are gone, and perhaps all the rest: the self-test reads the epoch again.
+// The fleet's members are gone, and perhaps all the rest, or there are other names to be tried: the
+// self-test reads the epoch again, and tries them.
 void ShardDriver::look_at_epoch() {
-  give_backs_.go_on();
   if (stopping_ || ladder_.breaker().state() != breaker::ProbeState::closed) return;
   client_.probe(options_.deadline, [](const redis::ErrorRow*, const redis::StoreReport*) {});
 }

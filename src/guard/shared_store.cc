@@ -198,6 +198,14 @@ class ThreadedStore final : public SharedStore, private StoreLine {
     driver_.restore_overspend(counter, window, units);
   }
 
+  void try_names(std::vector<policy::NameTrial> names) override {
+    asio::post(io_, [this, names = std::move(names)] {
+      if (stopping_) return;
+      driver_.try_names(names);
+      if (fallback_) fallback_->driver().try_names(names);
+    });
+  }
+
   bool in_its_thread() const noexcept override {
     return std::this_thread::get_id() == thread_.get_id();
   }

@@ -5,12 +5,14 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "guard/circuit_desk.h"
 #include "guard/fleet_seat.h"
 #include "guard/lease_desk.h"
 #include "guard/shared_ask.h"
 #include "ladder/shard_ladder.h"
+#include "policy/envoy/name_trial.h"
 #include "policy/model.h"
 #include "render/metrics.h"
 #include "store/counter.h"
@@ -80,6 +82,10 @@ class SharedStore {
   virtual CircuitDesk* circuits() noexcept { return nullptr; }
   // The same of leases.
   virtual LeaseDesk* leases() noexcept { return nullptr; }
+
+  // A reload names counters otherwise: whether they can be kept is found out now, and with each
+  // connection from here on.
+  virtual void try_names(std::vector<policy::NameTrial> names) { (void)names; }
 
   // Whether the policy's routes can be held on this store: asked at open and at every reload.
   static Result<void> check(const policy::Model& model);

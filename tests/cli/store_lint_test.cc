@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -122,6 +123,29 @@ TEST_F(StoreLint, FindsRightsThatDoNotCoverCounters) {
   const Outcome whole = lint();
   EXPECT_EQ(whole.exit_code, 0) << whole.out << whole.err;
   for (const std::string& key : server.keys()) EXPECT_NE(server.text({"PTTL", key}), "-1") << key;
+}
+
+// Counters that stand under envoyproxy/ratelimit's names need rights to these.
+TEST_F(StoreLint, FindsRightsThatDoNotCoverTheNamesOfAnotherServer) {
+  RedisServer server;
+  folder.write("weir.yaml", "store: '" + url_of(server) +
+                                "'\nroutes: {}\n"
+                                "rls: {config: config, protects: capacity, keys: envoyproxy}\n");
+  std::filesystem::create_directory(folder.path() + "/config");
+  folder.write("config/shop.yaml",
+               "domain: shop\ndescriptors:\n  - key: user\n"
+               "    rate_limit: {unit: hour, requests_per_unit: 3}\n");
+  server.execute({"ACL", "SETUSER", "default", "resetkeys", "~weir:*"});
+  const Outcome none = lint();
+  EXPECT_EQ(none.exit_code, 1) << none.out << none.err;
+  EXPECT_THAT(none.out, HasSubstr("weir.yaml: store: the user may not keep counters under the "
+                                  "names that `rls.keys: envoyproxy` gives them, as "
+                                  "'shop_user_weir-self-test_0': NOPERM"));
+  EXPECT_THAT(none.out, HasSubstr("give it all that begin so: ~shop_*\n"));
+  server.execute({"ACL", "SETUSER", "default", "~shop_user_*"});
+  const Outcome whole = lint();
+  EXPECT_EQ(whole.exit_code, 0) << whole.out << whole.err;
+  EXPECT_TRUE(server.keys("shop_*").empty());
 }
 
 TEST_F(StoreLint, TakesAWrongPasswordForAFaultAndNeverPrintsIt) {

@@ -25,13 +25,16 @@ namespace {
 // The least that a look may take: one that a deadline of production would cut short says nothing.
 constexpr Nanos kLeastPatience = std::chrono::seconds(1);
 
+using Names = std::vector<policy::NameTrial>;
+
 ClientOptions options_of(const policy::StoreSpec& spec, const policy::StoreUrl& url,
-                         std::string shard = {}) {
+                         const Names& names, std::string shard = {}) {
   ClientOptions options;
   options.session.cluster = !shard.empty();
   options.session.shard = std::move(shard);
   options.session.database = url.database;
   options.session.client_name = "weir-lint";
+  options.session.names = names;
   options.connect_timeout = spec.connect_timeout;
   options.credentials = credentials_of(spec, url);
   return options;
@@ -40,23 +43,24 @@ ClientOptions options_of(const policy::StoreSpec& spec, const policy::StoreUrl& 
 class Look final : private ClientEvents {
  public:
   // At whoever the URL means.
-  Look(const policy::StoreSpec& spec, const policy::StoreUrl& url, KeySpace keys, Clock& clock)
+  Look(const policy::StoreSpec& spec, const policy::StoreUrl& url, const Names& names,
+       KeySpace keys, Clock& clock)
       : clock_(clock),
         begun_(clock.mono()),
         wire_(server_wire(io_, spec, url, clock)),
         keys_(std::move(keys)),
         patience_(spec.connect_timeout),
-        client_(options_of(spec, url), keys_, *wire_, clock, *this) {}
+        client_(options_of(spec, url, names), keys_, *wire_, clock, *this) {}
   // At a master of a cluster.
-  Look(const policy::StoreSpec& spec, const policy::StoreUrl& url, const ClusterMaster& master,
-       KeySpace keys, Clock& clock)
+  Look(const policy::StoreSpec& spec, const policy::StoreUrl& url, const Names& names,
+       const ClusterMaster& master, KeySpace keys, Clock& clock)
       : clock_(clock),
         begun_(clock.mono()),
         wire_(std::make_unique<AsioWire>(io_, endpoint_at(spec, url, master.node.address))),
         keys_(std::move(keys)),
         shard_(name_in_slot(master.highest_slot)),
         patience_(spec.connect_timeout),
-        client_(options_of(spec, url, shard_), keys_, *wire_, clock, *this) {}
+        client_(options_of(spec, url, names, shard_), keys_, *wire_, clock, *this) {}
 
   Inspection run() {
     client_.start();
@@ -216,12 +220,12 @@ void add(const ClusterMaster& master, Inspection one, Inspection& all) {
 }
 
 Inspection inspect_cluster(const policy::StoreSpec& spec, const policy::StoreUrl& url,
-                           const KeySpace& keys, Clock& clock) {
+                           const Names& names, const KeySpace& keys, Clock& clock) {
   Inspection all;
   const auto map = MapLook(spec, url, clock).run(all);
   if (!map) return all;
   for (const ClusterMaster& master : map->masters) {
-    add(master, Look(spec, url, master, keys, clock).run(), all);
+    add(master, Look(spec, url, names, master, keys, clock).run(), all);
   }
   const auto unowned = std::count(map->owner.begin(), map->owner.end(), SlotMap::kNobody);
   if (unowned > 0 && all.report) {
@@ -235,7 +239,7 @@ Inspection inspect_cluster(const policy::StoreSpec& spec, const policy::StoreUrl
 
 }  // namespace
 
-Result<Inspection> inspect(const policy::StoreSpec& spec, Clock& clock) {
+Result<Inspection> inspect(const policy::StoreSpec& spec, const Names& names, Clock& clock) {
   const auto url = policy::parse_store_url(spec.url);
   if (!url) return url.error();
   if (url->kind == policy::StoreKind::memory) {
@@ -247,8 +251,10 @@ Result<Inspection> inspect(const policy::StoreSpec& spec, Clock& clock) {
   if (auto usable = check_files(spec, *url); !usable) return usable.error();
   policy::StoreSpec patient = spec;
   patient.connect_timeout = std::max(spec.connect_timeout, kLeastPatience);
-  if (url->kind == policy::StoreKind::cluster) return inspect_cluster(patient, *url, *keys, clock);
-  return Look(patient, *url, std::move(*keys), clock).run();
+  if (url->kind == policy::StoreKind::cluster) {
+    return inspect_cluster(patient, *url, names, *keys, clock);
+  }
+  return Look(patient, *url, names, std::move(*keys), clock).run();
 }
 
 }  // namespace weir::store::redis

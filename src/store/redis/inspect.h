@@ -2,7 +2,9 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "policy/envoy/name_trial.h"
 #include "policy/model.h"
 #include "store/redis/error_class.h"
 #include "store/redis/store_report.h"
@@ -22,10 +24,12 @@ struct Inspection {
 };
 
 // Connects once, greets, runs the self-test and hangs up; with every master of a cluster. It writes
-// what the self-test writes: a probe that lives for seconds, and the epoch of the store.
+// what the self-test writes: a probe that lives for seconds, and the epoch of the store; and under
+// each of `names` a count that it takes away at once.
 //
 // Errors:      invalid_argument (URL, prefix, password file); failed_precondition (memory:).
 // Threads:     blocks the caller, at most twice the spec's connect timeout for each server.
-Result<Inspection> inspect(const policy::StoreSpec& spec, Clock& clock);
+Result<Inspection> inspect(const policy::StoreSpec& spec,
+                           const std::vector<policy::NameTrial>& names, Clock& clock);
 
 }  // namespace weir::store::redis

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "store/redis/redis_session.h"
 #include "store/redis/wire.h"
@@ -74,6 +75,7 @@ class RedisClient final : private Wire::Events {
   void release_waiting();
   // See RedisSession.
   void name_shard(std::string shard) { session_.name_shard(std::move(shard)); }
+  void try_names(std::vector<policy::NameTrial> names) { session_.try_names(std::move(names)); }
   // The wire was turned to another server: connects to it at once.
   void elsewhere() { on_elsewhere(); }
 

@@ -388,6 +388,41 @@ TEST(RedisClientFaults, FindsOnConnectingThatCountersMayNotBeWritten) {
   EXPECT_EQ(server.keys().size(), 1u) << "the epoch: what was tried is gone";
 }
 
+// A policy that keeps counters under another server's names needs rights to those as well.
+TEST(RedisClientFaults, FindsOnConnectingThatNamesOfThePolicyMayNotBeWritten) {
+  RedisServer server;
+  server.execute({"ACL", "SETUSER", "default", "resetkeys", "~weir:*"});
+  auto options = RedisRig::on_port(server.port());
+  options.client.session.names = {{"d_user_weir-self-test_0", "d_"}};
+  RedisRig rig(options);
+  const auto told = [&] { return rig.client().state().last_error_text; };
+  rig.client().start();
+  ASSERT_TRUE(rig.run_until([&] { return !rig.disconnects.empty(); }));
+  EXPECT_EQ(rig.disconnects[0], "NOPERM");
+  EXPECT_NE(told().find("'d_user_weir-self-test_0'"), std::string::npos) << told();
+  EXPECT_NE(told().find("~d_*"), std::string::npos) << told();
+  // The key, and not the command that counts there.
+  server.execute({"ACL", "SETUSER", "default", "~d_*", "-incrby"});
+  EXPECT_TRUE(rig.run_until([&] { return told().find("INCRBY") != std::string::npos; })) << told();
+  server.execute({"ACL", "SETUSER", "default", "+incrby"});
+  ASSERT_TRUE(rig.run_until([&] { return rig.client().ready(); })) << told();
+  EXPECT_EQ(server.keys().size(), 1u) << "the epoch: what was tried is gone";
+}
+
+// What stands where a name is tried is somebody's.
+TEST(RedisClientFaults, LeavesAloneWhatStandsWhereANameIsTried) {
+  RedisServer server;
+  server.execute({"SET", "d_text_weir-self-test_0", "7"});
+  server.execute({"RPUSH", "d_list_weir-self-test_0", "element"});
+  auto options = RedisRig::on_port(server.port());
+  options.client.session.names = {{"d_text_weir-self-test_0", "d_"},
+                                  {"d_list_weir-self-test_0", "d_"}};
+  RedisRig rig(options);
+  ASSERT_TRUE(rig.connect());
+  EXPECT_EQ(server.text({"GET", "d_text_weir-self-test_0"}), "7");
+  EXPECT_EQ(server.text({"LLEN", "d_list_weir-self-test_0"}), "1");
+}
+
 TEST(RedisClientFaults, RunsWithoutInfoAndSaysSo) {
   RedisServer server;
   server.execute({"ACL", "SETUSER", "default", "-info"});

@@ -62,6 +62,7 @@ void RedisSession::send_scripts(MonoTime now) {
   }
   writer.command({"INFO"});
   sent(Kind::info, now);
+  send_name_tests(now);
   if (has_own_keys()) {
     send_self_test(Kind::self_test, false, now);
   } else {
@@ -80,6 +81,22 @@ void RedisSession::send_self_test(Kind kind, bool with_text, MonoTime now) {
                   std::to_string(kProbeMs), std::to_string(kEpochMs)});
   sent(kind, now, with_text);
   self_test_in_flight_ = true;
+}
+
+// Before the self-test, whose reply ends it.
+void RedisSession::send_name_tests(MonoTime now) {
+  fresh_report_.name_fault.clear();
+  tried_names_ = names_;
+  for (std::size_t i = 0; i < tried_names_.size(); ++i) {
+    CommandWriter(output_).command({"EVAL", kNameTestScript.text, "1", tried_names_[i].name,
+                                    std::to_string(kProbeMs / 1'000)});
+    sent(Kind::name_test, now, false, static_cast<std::uint32_t>(i));
+  }
+}
+
+void RedisSession::on_name_test(const Pending& pending, const Reply& reply) {
+  if (!read_name_test(reply, tried_names_[pending.record], fresh_report_))
+    fail(row_of(LocalFault::malformed));
 }
 
 // A refused password may have been changed meanwhile: it is read again, once a connection.
@@ -209,6 +226,9 @@ const ErrorRow* RedisSession::judge_report() {
   } else if (const ErrorRow& said = classify_reply(report_.permission_fault);
              !report_.permission_fault.empty() && !said.pattern.empty()) {
     row = &said;
+  } else if (const ErrorRow& denied = classify_reply(report_.name_fault);
+             !report_.name_fault.empty() && !denied.pattern.empty()) {
+    row = &denied;
   }
   std::string text;
   for (const StoreFault& fault : report_.faults) {
@@ -234,6 +254,7 @@ void RedisSession::probe(MonoTime deadline, ProbeHandler handler, MonoTime now) 
   }
   probe_.emplace(deadline, std::move(handler));
   fresh_report_ = report_;
+  send_name_tests(now);
   send_self_test(Kind::probe, false, now);
 }
 

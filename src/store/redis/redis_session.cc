@@ -23,6 +23,7 @@ RedisSession::RedisSession(SessionOptions options, KeySpace keys, Clock& clock,
       shard_(options_.shard),
       keys_(std::move(keys)),
       trial_(keys_.trial(shard_)),
+      names_(options_.names),
       clock_(clock),
       events_(events),
       random_(options_.random_seed ? *options_.random_seed : random_number()) {}
@@ -79,6 +80,9 @@ void RedisSession::on_reply(const Reply& reply, MonoTime now) {
       break;
     case Kind::call:
       on_call(pending, reply, now);
+      break;
+    case Kind::name_test:
+      on_name_test(pending, reply);
       break;
     case Kind::asking:
       break;  // a node that is no part of a cluster refuses it, and then decides as ever
@@ -290,11 +294,11 @@ void RedisSession::answer_error(AskRecord& record, const ErrorRow& row, std::str
   answer.error_text = text;
   answer.latency = now - record.asked_at;
   answer.reply_may_follow = record.detached;
+  answer.may_be_carried_out = carried_out;
   record.handler->on_answer(record.token, answer);
 }
 
 void RedisSession::vote(AskRecord& record, const ErrorRow* error, MonoTime now) {
-  answer.may_be_carried_out = carried_out;
   if (record.voted) return;
   record.voted = true;
   events_.on_vote({record.options.generation, error != nullptr, now - record.asked_at, error});

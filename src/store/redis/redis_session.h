@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "policy/envoy/name_trial.h"
 #include "store/redis/ask.h"
 #include "store/redis/ask_codec.h"
 #include "store/redis/beat.h"
@@ -44,6 +45,8 @@ struct SessionOptions {
   Nanos hang_after{std::chrono::milliseconds(500)};
   // Absent: drawn from the machine, as it must be where two workers are not to agree by chance.
   std::optional<std::uint64_t> random_seed;
+  // Names that the policy gives counters, and not this library: see try_names().
+  std::vector<policy::NameTrial> names = {};
 };
 
 // How an ask went for the store, told once for each: what its breaker counts.
@@ -122,6 +125,9 @@ class RedisSession {
            std::uint64_t token, MonoTime now);
   // The fleet's own keys are those of another shard from now on.
   void name_shard(std::string shard);
+  // Under these, too, the self-test finds out from now on whether counters can be kept. A node of a
+  // cluster says of each whether the user has the rights to it, and counts under its own alone.
+  void try_names(std::vector<policy::NameTrial> names) { names_ = std::move(names); }
   // Runs the self-test. One at a time.
   void probe(MonoTime deadline, ProbeHandler handler, MonoTime now);
   // Announces this worker. One at a time; what becomes of it never votes.
@@ -157,6 +163,7 @@ class RedisSession {
     info,
     self_test,
     time,  // in place of the self-test
+    name_test,
     probe,
     beat,
     call,
@@ -167,7 +174,7 @@ class RedisSession {
   struct Pending {
     Kind kind = Kind::ask;
     bool with_text = false;    // EVAL
-    std::uint32_t record = 0;  // ask, call
+    std::uint32_t record = 0;  // ask, call; name_test: the name's place
     MonoTime sent{};
   };
   struct BeatRecord {
@@ -190,6 +197,8 @@ class RedisSession {
   void send_credentials(const Credentials& credentials, MonoTime now);
   void send_scripts(MonoTime now);
   void send_self_test(Kind kind, bool with_text, MonoTime now);
+  void send_name_tests(MonoTime now);
+  void on_name_test(const Pending& pending, const Reply& reply);
   bool has_own_keys() const noexcept { return !options_.cluster || !shard_.empty(); }
   void note_skew(Instant store_now, Nanos way);
   void on_time(const Pending& pending, const Reply& reply, MonoTime now);
@@ -231,6 +240,8 @@ class RedisSession {
   std::string shard_;
   const KeySpace keys_;
   std::string trial_;  // see KeySpace::trial(), of shard_
+  std::vector<policy::NameTrial> names_;
+  std::vector<policy::NameTrial> tried_names_;  // whose tests are on their way
   Clock& clock_;
   SessionEvents& events_;
 

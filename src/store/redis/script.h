@@ -10,6 +10,7 @@ struct Script {
 
 extern const Script kAskScript;
 extern const Script kSelfTestScript;
+extern const Script kNameTestScript;
 extern const Script kBeatScript;
 extern const Script kCircuitScript;
 extern const Script kCircuitsScript;

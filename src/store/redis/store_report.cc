@@ -120,6 +120,26 @@ bool read_self_test(const Reply& reply, std::string_view token, Nanos expiry, St
   return true;
 }
 
+bool read_name_test(const Reply& reply, const policy::NameTrial& tried, StoreReport& report) {
+  std::string_view error = reply.error();
+  bool lost = false;
+  if (reply.root().type != ReplyType::error) {
+    if (!reply.is_flat_array(3) || reply.at(0).type != ReplyType::string ||
+        reply.at(1).type != ReplyType::integer || reply.at(2).type != ReplyType::string) {
+      return false;
+    }
+    error = reply.text(reply.at(2));
+    lost = error.empty() && (reply.text(reply.at(0)) != "1" || reply.at(1).integer <= 0);
+  }
+  // A node of a cluster looks at the rights to a key before it says that it lies elsewhere.
+  const bool denied =
+      !error.empty() && classify_reply(error).error_class == ErrorClass::misconfigured;
+  if ((!denied && !lost) || !report.name_fault.empty()) return true;
+  report.name_fault = lost ? "what was counted there was not read back" : without_arguments(error);
+  report.refused_name = tried;
+  return true;
+}
+
 void judge(StoreReport& report) {
   report.faults.clear();
   const auto say = [&](Severity severity, std::string text) {
@@ -132,6 +152,13 @@ void judge(StoreReport& report) {
   // A replica writes nothing for anybody: that is no matter of permissions.
   if (!report.permission_fault.empty() && !report.replica) {
     say(Severity::fatal, fault_text(report.permission_fault));
+  }
+  if (!report.name_fault.empty() && !report.replica) {
+    say(Severity::fatal,
+        "the user may not keep counters under the names that `rls.keys: envoyproxy` gives them, as "
+        "'" +
+            report.refused_name.name + "': " + report.name_fault +
+            "; give it all that begin so: ~" + report.refused_name.root + "*");
   }
   if (too_old(report.version)) {
     say(Severity::fatal, "version " + report.version + " is too old; at least " +

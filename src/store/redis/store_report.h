@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "policy/envoy/name_trial.h"
 #include "store/redis/reply_reader.h"
 #include "weir/clock.h"
 
@@ -39,6 +40,10 @@ struct StoreReport {
   Nanos skew_doubt{0};           // how far that may be off: half of the way there and back
   Nanos probe_expiry{0};         // what the probe key's time to live read back as
   std::string permission_fault;  // the first command that the user may not run; empty: none
+  // Why counters cannot be kept under the names that the policy gives them instead of Weir's own,
+  // and for which it was tried; empty: they can.
+  std::string name_fault;
+  policy::NameTrial refused_name;
   std::vector<StoreFault> faults;
 
   bool fatal() const;
@@ -59,6 +64,10 @@ bool read_time(const Reply& reply, Instant& store_now);
 // Sets the store's time. False: not such a reply.
 bool read_self_test(const Reply& reply, std::string_view token, Nanos expiry, StoreReport& report,
                     Instant& store_now);
+
+// Reads the reply of the script that tries a name. What it says of permissions alone is put into
+// the report: the self-test comes upon all else itself. False: not such a reply.
+bool read_name_test(const Reply& reply, const policy::NameTrial& tried, StoreReport& report);
 
 // Fills in `faults` from the rest.
 void judge(StoreReport& report);
