@@ -232,6 +232,43 @@ TEST_F(SharedBreaker, TheStoreKilledInTheMiddleLeavesEachItsOwn) {
   EXPECT_TRUE(reached(two, BreakerState::open));
 }
 
+// Whose answer is then lost, or comes when there is nothing left to answer.
+TEST_F(SharedBreaker, TheStoreKilledWhileAProbeIsOutWedgesNobodyAndCountsItOnce) {
+  Guard a = open();
+  Guard b = open();
+  Breaker one = breaker(a);
+  Breaker two = breaker(b);
+  for (const std::optional<Outcome> end :
+       {std::optional(Outcome::ok), std::optional(Outcome::failure), std::optional<Outcome>()}) {
+    SCOPED_TRACE(end ? to_string(*end) : "dropped");
+    ASSERT_TRUE(tied(one, FleetTie::follows) && tied(two, FleetTie::follows));
+    one.admit().permit().report(CallVerdict::open_for(700ms));
+    ASSERT_TRUE(reached(two, BreakerState::open));
+    Permit probe;
+    ASSERT_TRUE(until([&] {
+      if (Admission admission = one.admit()) probe = std::move(admission.permit());
+      return probe.is_probe();
+    }));
+    server_.kill();
+    ASSERT_TRUE(tied(one, FleetTie::alone) && tied(two, FleetTie::alone));
+    const auto counted = [&] {
+      const BreakerSnapshot shot = one.snapshot();
+      return shot.ok + shot.failed + shot.late;
+    };
+    // It is heard of once the store says whether it counted, which this one never will.
+    const std::uint64_t before = counted();
+    if (end) probe.report(*end);
+    probe = Permit();
+    EXPECT_TRUE(closes(two)) << "nobody's probe is in its way";
+    EXPECT_TRUE(until([&] { return one.admit().admitted(); })) << "nor in its own worker's";
+    server_.start();
+    ASSERT_TRUE(tied(one, FleetTie::follows) && tied(two, FleetTie::follows));
+    EXPECT_TRUE(until([&] { return counted() == before + (end ? 1 : 0); })) << counted() - before;
+    EXPECT_TRUE(closes(one));
+    EXPECT_TRUE(closes(two));
+  }
+}
+
 TEST_F(SharedBreaker, AHungStoreHoldsACallNoLongerThanItsDeadline) {
   Guard a = open("200ms");
   Breaker one = breaker(a);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <csignal>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -202,6 +203,37 @@ TEST_F(LeaseOverHttp, WhatAKilledProcessHeldIsFreeWhenItsLeaseEndsAndNotBefore) 
   // The ask before this one was within the lease, but for the time that an ask took.
   EXPECT_LE(*asked - after, kLease + kPatience);
   EXPECT_EQ(stored(), 1);
+}
+
+TEST_F(LeaseOverHttp, WhatAProcessHeldThatWasStoppedPastItsMaximumHoldIsGoneWhenItGoesOn) {
+  constexpr auto kHold = 4s;
+  const std::string numbers = "limit: 2, lease: 2s, max_hold: 4s";
+  Served a(folder_, store_.port(), 0, numbers);
+  Served b(folder_, store_.port(), 1, numbers);
+  ASSERT_TRUE(until([&] { return by_store(a) && by_store(b); }));
+  const Answer held = a.acquire(job(1), 2);
+  ASSERT_EQ(held.status, 200) << held.body;
+  const auto since = steady_clock::now();
+  a.process().signal(SIGSTOP);
+  // Nobody waits for it: its units are another's once its lease is over.
+  Answer other;
+  EXPECT_TRUE(until([&] { return (other = b.acquire(job(2), 2)).status == 200; }));
+  EXPECT_GT(other["fence"], held["fence"]);
+  std::this_thread::sleep_until(since + kHold);
+  a.process().signal(SIGCONT);
+  // As it goes on, by its own clock, whatever it has heard: it neither stands nor frees anything.
+  EXPECT_TRUE(until([&] {
+    EXPECT_NE(a.renew(job(1)).status, 200);
+    EXPECT_NE(a.release(job(1)).status, 200);
+    return HasFailure() || by_store(a);
+  }));
+  EXPECT_EQ(a.renew(job(1))["reason"], "gone");
+  EXPECT_EQ(a.release(job(1)).status, 404);
+  // Under its old name it is another lease, with a fence above the one that came between.
+  Answer again;
+  EXPECT_TRUE(until([&] { return (again = a.acquire(job(1), 2)).status == 200; }));
+  EXPECT_GT(again["fence"], other["fence"]);
+  EXPECT_NE(again["repeated"], true);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "testing/manual_clock.h"
 
@@ -252,6 +253,140 @@ TEST(SafeguardHandler, TellsWhatNeverFitsFromWhatIsFull) {
   EXPECT_EQ(rig.post("/v1/lease/reports/acquire", R"({"id":""})").status, 400)
       << "not an absent one";
   EXPECT_EQ(rig.post("/v1/lease/reports/acquire", R"({"id":"short"})").status, 400);
+}
+
+// What is no lease's and no breaker's body: all of it is a 400, says what is wrong, and changes
+// nothing.
+TEST(SafeguardHandler, HostileBodiesAreRefusedWithAReasonAndTakeNothing) {
+  SafeguardRig rig;
+  const std::string permit = rig.permit();
+  const auto refused = [&](const std::string& path, const std::string& body) {
+    const Answer answer = rig.post(path, body);
+    EXPECT_EQ(answer.status, 400) << path << " " << body.substr(0, 100);
+    EXPECT_FALSE(answer.text.empty()) << body.substr(0, 100);
+    EXPECT_LT(answer.text.size(), 300U) << "nobody is sent back what he sent";
+  };
+  const std::string deep(100'000, '[');
+  for (const std::string path :
+       {"/v1/lease/reports/acquire", "/v1/lease/reports/renew", "/v1/lease/reports/release",
+        "/v1/breaker/payments/admit", "/v1/breaker/payments/report"}) {
+    for (const std::string& body :
+         {std::string("null"), std::string("[]"), std::string("42"), std::string("\"x\""),
+          std::string("{"), std::string("{}}"), std::string("{} {}"), std::string("{\"a\"}"),
+          std::string("{,}"), std::string("NaN"), std::string("{\"\\u0000\":1}"),
+          std::string("\xff\xfe{}"), std::string("{\"\xc3\x28\":1}"), std::string("{}\0", 3), deep,
+          "{\"id\":" + deep, "{\"permit\":" + deep})
+      refused(path, body);
+  }
+  const std::string acquire = "/v1/lease/reports/acquire";
+  for (const char* const number : {"-1",
+                                   "-0",
+                                   "0",
+                                   "1.5",
+                                   "1e3",
+                                   "1e400",
+                                   "NaN",
+                                   "Infinity",
+                                   "0x1",
+                                   "01",
+                                   "+1",
+                                   "1000001",
+                                   "4294967297",
+                                   "18446744073709551617",
+                                   "99999999999999999999999999999999999999",
+                                   "\"1\"",
+                                   "null",
+                                   "true",
+                                   "[1]",
+                                   "{}"}) {
+    refused(acquire, R"({"id":"0123456789abcdef","weight":)" + std::string(number) + "}");
+    refused("/v1/breaker/payments/report", R"({"permit":")" + permit +
+                                               R"(","outcome":"failure","open_for_ms":)" +
+                                               (number == std::string("0") ? "-1" : number) + "}");
+  }
+  for (const std::string& id :
+       {std::string("1"), std::string("null"), std::string("[]"), std::string("\"\""),
+        std::string("\"0123456789abcde\\u0000\""), std::string("\"0123456789abcde\u00e9\""),
+        std::string("\"\\ud83d\\ude00\\ud83d\\ude00\\ud83d\\ude00\\ud83d\\ude00\""),
+        std::string("\"\\ud800\\ud800\\ud800\\ud800\\ud800\\ud800\""),
+        std::string("\"0123456789abcdef/../\""), std::string("\"0123456789abcdef\\r\\nX: 1\""),
+        std::string("\"0123456789abcdef\",\"id\":\"0123456789abcdef\""),
+        '"' + std::string(65, 'a') + '"', '"' + std::string(1'000'000, 'a') + '"'})
+    refused(acquire, R"({"descriptors":{"account":"ada"},"id":)" + id + "}");
+  for (const char* const descriptors :
+       {"[]", "null", "\"ada\"", R"({"account":1})", R"({"account":null})", R"({"account":{}})",
+        R"({"account":"a","account":"a"})", R"({"Account":"a"})", R"({"account\u0000":"a"})"})
+    refused(acquire, R"({"descriptors":)" + std::string(descriptors) + "}");
+  refused("/v1/breaker/payments/admit", R"({"spread":1})");
+  refused("/v1/breaker/payments/admit", R"({"spread":"a","spread":"a"})");
+
+  EXPECT_EQ(rig.guard.breaker("payments")->snapshot().failed, 0U);
+  EXPECT_EQ(rig.guard.breaker("payments")->state(), BreakerState::closed);
+  for (const char* const account : {R"({"account":"ada"})", "{}"})
+    EXPECT_EQ(
+        rig.post(acquire, R"({"weight":2,"descriptors":)" + std::string(account) + "}").status, 200)
+        << "nothing was taken";
+}
+
+TEST(SafeguardHandler, WhatIsNoPermitIsNoneHoweverItIsWritten) {
+  SafeguardRig rig;
+  const std::string permit = rig.permit();
+  const std::vector<std::string> all{"2-------",
+                                     "2-0-0-0-0-0-0-0",
+                                     "2--1-0-0-0-0-0-0",
+                                     "2-ffffffffffffffffff-0-0-0-0-0-0",
+                                     permit + "-0",
+                                     permit + " ",
+                                     " " + permit,
+                                     "2" + permit,
+                                     permit.substr(0, permit.size() - 1),
+                                     std::string(1'000'000, '-'),
+                                     "\\ud83d\\ude00",
+                                     permit + "\\u0000"};
+  for (const std::string& each : all)
+    EXPECT_EQ(rig.report(each, "failure").status, 404) << each.substr(0, 100);
+  EXPECT_EQ(rig.guard.breaker("payments")->snapshot().failed, 0U);
+  EXPECT_EQ(rig.report(permit, "failure").status, 200);
+}
+
+TEST(SafeguardHandler, AnyTextIsAKeyOfItsOwn) {
+  // Names that normalise alike, are cut alike, or hold what ends a text elsewhere.
+  SafeguardRig rig;
+  const std::string large(100'000, 'x');
+  for (const std::string& account :
+       {std::string("\u00e9"), std::string("e\u0301"), std::string("\\u0000"),
+        std::string("\\u0000\\u0000"), std::string("\\ud83d\\ude00"), std::string("\\ud83d"),
+        std::string("A"), std::string("a"), std::string("a "), large, large + "y"}) {
+    const std::string body = R"({"weight":2,"descriptors":{"account":")" + account + "\"}}";
+    EXPECT_EQ(rig.post("/v1/lease/reports/acquire", body).status, 200) << account.substr(0, 50);
+    EXPECT_EQ(rig.post("/v1/lease/reports/acquire", body).status, 429) << account.substr(0, 50);
+  }
+}
+
+TEST(SafeguardHandler, ALeaseThatIsOverNeitherRisesNorFreesItsSuccessorsUnits) {
+  SafeguardRig rig;
+  const std::string old = R"({"id":"0123456789abcdef"})";
+  const auto of = [&](const char* verb, const std::string& body) {
+    return rig.post("/v1/lease/reports/" + std::string(verb), body);
+  };
+  ASSERT_EQ(of("acquire", R"({"id":"0123456789abcdef","weight":2})").status, 200);
+  rig.clock.step_wall(-1h);  // a wall clock that is set back gives nobody more time
+  rig.clock.advance(2s);
+  EXPECT_EQ(of("renew", old).status, 404);
+  ASSERT_EQ(of("acquire", R"({"id":"fedcba9876543210","weight":2})").status, 200);
+  rig.clock.step_wall(2h);
+  EXPECT_EQ(of("renew", old).status, 404);
+  EXPECT_EQ(of("release", old).status, 404);
+  EXPECT_EQ(of("acquire", old).status, 429) << "its successor's stand";
+  // And up to max_hold it is renewed, whatever the wall says; not beyond.
+  for (int i = 0; i < 9; ++i) {
+    rig.clock.step_wall(i % 2 == 0 ? -3h : 3h);
+    rig.clock.advance(1s);
+    EXPECT_EQ(of("renew", R"({"id":"fedcba9876543210"})").status, 200) << i;
+  }
+  rig.clock.advance(1s);
+  EXPECT_EQ(of("renew", R"({"id":"fedcba9876543210"})").status, 404);
+  EXPECT_EQ(of("acquire", old).status, 200);
 }
 
 }  // namespace
