@@ -34,11 +34,8 @@ LeaseRefusal ConcurrencyCore::refuse(LeaseRefusal why) noexcept {
 LeaseRefusal ConcurrencyCore::take_slow(std::uint32_t weight) noexcept {
   if (weight == 0 || weight > limit.load(std::memory_order_relaxed))
     return refuse(LeaseRefusal::never_fits);
-  {
-    std::lock_guard lock(mutex_);
-    sweep_locked(clock_.mono());
-  }
-  return take(weight) ? LeaseRefusal::none : refuse(LeaseRefusal::full);
+  std::lock_guard lock(mutex_);
+  return take_locked(weight, clock_.mono()) ? LeaseRefusal::none : refuse(LeaseRefusal::full);
 }
 
 LeaseRefusal ConcurrencyCore::wait(std::uint32_t weight, Nanos patience) {
@@ -52,8 +49,9 @@ LeaseRefusal ConcurrencyCore::wait(std::uint32_t weight, Nanos patience) {
   const auto place = waiting_.insert(waiting_.end(), &me);
   for (;;) {
     mark_queue_locked();
-    sweep_locked(clock_.mono());
     grant_locked();
+    while (!me.granted && sweep_locked(clock_.mono())) {
+    }
     if (me.granted) return LeaseRefusal::none;
     const auto now = std::chrono::steady_clock::now();
     if (now >= give_up) break;
@@ -105,10 +103,29 @@ void ConcurrencyCore::give_back_locked(std::uint64_t units) noexcept {
   grant_locked();
 }
 
-void ConcurrencyCore::sweep_locked(MonoTime now) noexcept {
-  const auto swept = leases_.sweep(now);
+bool ConcurrencyCore::sweep_locked(MonoTime now) noexcept {
+  const auto swept = leases_.sweep(now, kSweep);
   expired_ += swept.leases;
   give_back_locked(swept.units);
+  return swept.leases == kSweep;
+}
+
+bool ConcurrencyCore::take_locked(std::uint32_t weight, MonoTime now) noexcept {
+  bool more = sweep_locked(now);
+  while (!take(weight)) {
+    if (!more) return false;
+    more = sweep_locked(now);
+  }
+  return true;
+}
+
+const breaker::LeaseTable::Held* ConcurrencyCore::find_locked(std::string_view id,
+                                                              MonoTime now) noexcept {
+  const auto* held = leases_.find(id);
+  if (held == nullptr || held->ends > now) return held;
+  ++expired_;
+  give_back_locked(leases_.remove(id));
+  return nullptr;
 }
 
 Lease ConcurrencyCore::seen_locked(std::string_view id, const breaker::LeaseTable::Held& held,
@@ -132,9 +149,8 @@ LeaseAnswer ConcurrencyCore::lease(const LeaseRequest& request) {
   if (request.weight == 0) return {.refusal = refuse(LeaseRefusal::never_fits)};
   std::lock_guard lock(mutex_);
   const MonoTime now = clock_.mono();
-  sweep_locked(now);
   // Before anything is said about the limit: what was given stands, whatever the limit is now.
-  if (const auto* held = request.id ? leases_.find(*request.id) : nullptr) {
+  if (const auto* held = request.id ? find_locked(*request.id, now) : nullptr) {
     if (held->weight != request.weight) return {.refusal = refuse(LeaseRefusal::held_otherwise)};
     LeaseAnswer again{.lease = seen_locked(*request.id, *held, now)};
     again.lease->repeated = true;
@@ -142,7 +158,7 @@ LeaseAnswer ConcurrencyCore::lease(const LeaseRequest& request) {
   }
   if (request.weight > limit.load(std::memory_order_relaxed))
     return {.refusal = refuse(LeaseRefusal::never_fits)};
-  if (!take(request.weight)) return full_locked(now);
+  if (!take_locked(request.weight, now)) return full_locked(now);
   const std::string id = request.id ? std::string(*request.id) : breaker::unguessable_lease_id();
   const breaker::LeaseTable::Held held{.fence = ++fence_,
                                        .weight = request.weight,
@@ -156,8 +172,8 @@ LeaseAnswer ConcurrencyCore::lease(const LeaseRequest& request) {
 LeaseAnswer ConcurrencyCore::renew(std::string_view id) {
   std::lock_guard lock(mutex_);
   const MonoTime now = clock_.mono();
-  sweep_locked(now);
-  const auto* held = leases_.find(id);
+  (void)sweep_locked(now);
+  const auto* held = find_locked(id, now);
   if (held == nullptr) return {.refusal = refuse(LeaseRefusal::gone)};
   const MonoTime ends = std::min(now + config_.lease, held->since + config_.max_hold);
   if (ends > held->ends) leases_.extend(id, ends);
@@ -166,8 +182,9 @@ LeaseAnswer ConcurrencyCore::renew(std::string_view id) {
 
 bool ConcurrencyCore::release(std::string_view id) {
   std::lock_guard lock(mutex_);
-  sweep_locked(clock_.mono());
-  const std::uint32_t units = leases_.remove(id);
+  const MonoTime now = clock_.mono();
+  (void)sweep_locked(now);
+  const std::uint32_t units = find_locked(id, now) != nullptr ? leases_.remove(id) : 0;
   give_back_locked(units);
   return units != 0;
 }
@@ -185,9 +202,12 @@ ConcurrencyConfig ConcurrencyCore::config() const {
 }
 
 ConcurrencySnapshot ConcurrencyCore::snapshot() {
-  std::lock_guard lock(mutex_);
-  // What is over is nobody's, whether anybody has asked for it since or not.
-  sweep_locked(clock_.mono());
+  std::unique_lock lock(mutex_);
+  // What is over is nobody's, whether anybody has asked for it since or not. Others go between.
+  while (sweep_locked(clock_.mono())) {
+    lock.unlock();
+    lock.lock();
+  }
   return {.name = name_,
           .limit = config_.limit,
           .held = word.load(std::memory_order_acquire) & ~kWaiting,
@@ -205,7 +225,7 @@ std::uint64_t ConcurrencyCore::fence() const {
 
 bool ConcurrencyCore::idle() noexcept {
   std::lock_guard lock(mutex_);
-  sweep_locked(clock_.mono());
+  (void)sweep_locked(clock_.mono());
   return word.load(std::memory_order_acquire) == 0 && waiting_.empty();
 }
 

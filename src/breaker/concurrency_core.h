@@ -39,6 +39,8 @@ class ConcurrencyCore final : public detail::ConcurrencyGate {
   std::uint64_t fence() const;
 
  private:
+  static constexpr std::size_t kSweep = 256;
+
   struct Waiter {
     std::uint32_t weight = 1;
     bool granted = false;
@@ -47,7 +49,13 @@ class ConcurrencyCore final : public detail::ConcurrencyGate {
 
   LeaseRefusal refuse(LeaseRefusal why) noexcept;
   // All below: mutex_ is held.
-  void sweep_locked(MonoTime now) noexcept;
+  // Ends a few of the leases that are over; false: no more are. Of a million that end together no
+  // call pays for more than it needs.
+  bool sweep_locked(MonoTime now) noexcept;
+  // As take(), where what is over may have to make room first.
+  bool take_locked(std::uint32_t weight, MonoTime now) noexcept;
+  // One that stands; what is over is not found, and ends.
+  const breaker::LeaseTable::Held* find_locked(std::string_view id, MonoTime now) noexcept;
   void give_back_locked(std::uint64_t units) noexcept;
   void grant_locked() noexcept;
   void mark_queue_locked() noexcept;

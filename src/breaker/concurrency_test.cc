@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "breaker/lease_table.h"
 #include "testing/manual_clock.h"
 
 namespace weir {
@@ -234,6 +235,68 @@ TEST(ConcurrencyLease, AWallClockThatStepsChangesNothing) {
   rig.clock.step_wall(-2h);
   rig.clock.advance(2s);
   EXPECT_TRUE(rig.lease(kB));
+}
+
+TEST(LeaseTable, EndsNoMoreAtOnceThanItIsToldAndThoseThatEndedFirstFirst) {
+  breaker::LeaseTable table;
+  const MonoTime start{1h};
+  for (std::uint32_t i = 0; i < 1'000; ++i)
+    table.add("lease" + std::to_string(i), {.weight = 2, .ends = start + Nanos(i)});
+  const auto first = table.sweep(start + 1s, 300);
+  EXPECT_EQ(first.leases, 300U);
+  EXPECT_EQ(first.units, 600U);
+  EXPECT_EQ(table.find("lease299"), nullptr);
+  ASSERT_NE(table.find("lease300"), nullptr);
+  EXPECT_EQ(table.next_end(), start + Nanos(300));
+  EXPECT_EQ(table.sweep(start + Nanos(400), 300).leases, 101U) << "and no more than are over";
+  EXPECT_EQ(table.size(), 599U);
+}
+
+// However many leases end together, a call ends a few, or as many as it needs: a lane has other
+// callers. What is over is nobody's all the same.
+struct ManyThatAreOver {
+  static constexpr std::uint32_t kLeases = 2'000;
+  ManyThatAreOver() {
+    for (std::uint32_t i = 0; i < kLeases; ++i) EXPECT_TRUE(rig.lease(id(i)));
+    EXPECT_FALSE(rig.lease(kA));
+    rig.clock.advance(2s);
+  }
+  static std::string id(std::uint32_t i) { return "holder-" + std::to_string(1'000'000'000 + i); }
+
+  LimitRig rig{kLeases};
+};
+
+TEST(ConcurrencyLease, OfManyThatEndTogetherNoneCanBeRenewedOrReleased) {
+  ManyThatAreOver many;
+  for (const std::uint32_t i : {many.kLeases - 1, many.kLeases / 2, 0U}) {
+    EXPECT_EQ(many.rig.all.renew(many.id(i)).refusal, LeaseRefusal::gone) << i;
+    EXPECT_FALSE(many.rig.all.release(many.id(i))) << i;
+  }
+  EXPECT_EQ(many.rig.held(), 0U);
+  EXPECT_EQ(many.rig.all.snapshot().leases_expired, many.kLeases) << "each once";
+}
+
+TEST(ConcurrencyLease, OfManyThatEndTogetherAnIdIsGivenAnew) {
+  ManyThatAreOver many;
+  for (const std::uint32_t i : {many.kLeases - 1, 0U}) {
+    const LeaseAnswer again = many.rig.all.lease({.id = many.id(i), .weight = 2});
+    ASSERT_TRUE(again) << "of another weight, for it is another lease";
+    EXPECT_FALSE(again.lease->repeated);
+    EXPECT_GT(again.lease->fence, many.kLeases);
+  }
+  EXPECT_EQ(many.rig.held(), 4U);
+}
+
+TEST(ConcurrencyLease, OfManyThatEndTogetherAsManyEndAsOneCallNeeds) {
+  ManyThatAreOver slots;
+  EXPECT_TRUE(slots.rig.all.try_acquire(slots.kLeases));
+  ManyThatAreOver leases;
+  EXPECT_TRUE(leases.rig.lease(kA, leases.kLeases));
+  ManyThatAreOver waits;
+  EXPECT_TRUE(waits.rig.all.acquire(waits.kLeases, 60s));
+  ManyThatAreOver looks;
+  EXPECT_EQ(looks.rig.held(), 0U);
+  EXPECT_EQ(looks.rig.all.snapshot().leases_expired, looks.kLeases);
 }
 
 TEST(ConcurrencyWait, IsServedInOrder) {

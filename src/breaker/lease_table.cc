@@ -29,9 +29,9 @@ std::uint32_t LeaseTable::remove(std::string_view id) {
   return weight;
 }
 
-LeaseTable::Swept LeaseTable::sweep(MonoTime now) {
+LeaseTable::Swept LeaseTable::sweep(MonoTime now, std::size_t most) {
   Swept swept;
-  while (!ends_.empty() && ends_.begin()->first <= now) {
+  while (swept.leases < most && !ends_.empty() && ends_.begin()->first <= now) {
     const auto found = leases_.find(ends_.begin()->second);
     ++swept.leases;
     swept.units += found->second.weight;

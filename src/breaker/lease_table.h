@@ -35,8 +35,8 @@ class LeaseTable {
     std::uint64_t leases = 0;
     std::uint64_t units = 0;
   };
-  // Ends every lease whose time is over at `now`.
-  Swept sweep(MonoTime now);
+  // Ends leases whose time is over at `now`, at most so many of them, those that ended first first.
+  Swept sweep(MonoTime now, std::size_t most);
 
   std::optional<MonoTime> next_end() const;
   std::size_t size() const noexcept { return leases_.size(); }
