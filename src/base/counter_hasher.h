@@ -22,6 +22,10 @@ class CounterHasher {
   static CounterHasher of_fleet(const KeyHasher::Secret& secret) { return {secret, true}; }
 
   KeyDigest operator()(std::string_view bytes) const noexcept;
+  // The digest of the bytes of `head`, little endian, then `byte`, then `rest`. What was written a
+  // moment ago in other widths is waited for by who reads it back; this way nobody has to.
+  KeyDigest operator()(std::uint64_t head, unsigned char byte,
+                       std::string_view rest) const noexcept;
 
  private:
   CounterHasher(const KeyHasher::Secret& secret, bool fleet) noexcept

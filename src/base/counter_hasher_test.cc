@@ -29,6 +29,24 @@ TEST(CounterHasher, OfAFleetDigestsAsKeyHasherAtEveryLength) {
   }
 }
 
+TEST(CounterHasher, DigestsATextInThreePiecesAsItDoesTheWhole) {
+  std::mt19937_64 random(3);
+  for (const bool fleet : {false, true}) {
+    const CounterHasher hasher =
+        fleet ? CounterHasher::of_fleet(KeyHasher::random_secret()) : CounterHasher::of_process();
+    for (std::size_t length = 0; length < 300; ++length) {
+      const std::uint64_t head = random();
+      const auto byte = static_cast<unsigned char>(random());
+      const std::string rest = random_text(random, length);
+      std::string whole;
+      for (int shift = 0; shift < 64; shift += 8) whole += static_cast<char>(head >> shift);
+      whole += static_cast<char>(byte);
+      whole += rest;
+      EXPECT_EQ(hasher(head, byte, rest), hasher(whole)) << length;
+    }
+  }
+}
+
 // The first bytes of what the authors' reference code prints for 128 bits, 2 and 4 rounds: key
 // 00 01 .. 0f, and the empty text.
 TEST(SipHash, AgreesWithThePublishedVector) {

@@ -31,12 +31,31 @@ class SipHash {
     std::size_t left = bytes.size();
     for (; left >= 8; at += 8, left -= 8) v.absorb(word(at));
     v.absorb(std::uint64_t{bytes.size()} << 56 | tail(at, left));
-    v.c ^= 0xee;
-    KeyDigest digest;
-    digest.hi = v.finish();
-    v.b ^= 0xdd;
-    digest.lo = v.finish();
-    return digest;
+    return v.digest();
+  }
+
+  // The digest of a text that need not be put together first: the bytes of `head`, little endian,
+  // then `byte`, then `rest`.
+  KeyDigest operator()(std::uint64_t head, unsigned char byte,
+                       std::string_view rest) const noexcept {
+    State v = begin_;
+    v.absorb(head);
+    std::uint64_t carried = byte;
+    const char* at = rest.data();
+    std::size_t left = rest.size();
+    for (; left >= 8; at += 8, left -= 8) {
+      const std::uint64_t next = word(at);
+      v.absorb(carried | next << 8);
+      carried = next >> 56;
+    }
+    carried |= tail(at, left) << 8;
+    const std::uint64_t length = std::uint64_t{9 + rest.size()} << 56;
+    if (left == 7) {
+      v.absorb(carried);
+      carried = 0;
+    }
+    v.absorb(length | carried);
+    return v.digest();
   }
 
  private:
@@ -63,6 +82,14 @@ class SipHash {
     std::uint64_t finish() noexcept {
       for (int i = 0; i < kLastRounds; ++i) round();
       return a ^ b ^ c ^ d;
+    }
+    KeyDigest digest() noexcept {
+      c ^= 0xee;
+      KeyDigest out;
+      out.hi = finish();
+      b ^= 0xdd;
+      out.lo = finish();
+      return out;
     }
   };
 
