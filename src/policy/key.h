@@ -47,7 +47,7 @@ class KeyWriter {
   void value(std::string_view bytes, const ValueDigester& digester) noexcept {
     if (bytes.size() <= kMaxPlainValue) {
       *end_++ = static_cast<char>(bytes.size());
-      std::memcpy(end_, bytes.data(), bytes.size());
+      copy_plain(end_, bytes.data(), bytes.size());
       end_ += bytes.size();
       return;
     }
@@ -86,6 +86,21 @@ class KeyWriter {
   }
 
  private:
+  // memcpy without a call: parts of one width, the last of which may overlap the one before.
+  static void copy_plain(char* to, const char* from, std::size_t size) noexcept {
+    const auto in_parts = [&]<class Part>(Part part) {
+      for (std::size_t at = 0; at + sizeof part < size; at += sizeof part) {
+        std::memcpy(&part, from + at, sizeof part);
+        std::memcpy(to + at, &part, sizeof part);
+      }
+      std::memcpy(&part, from + size - sizeof part, sizeof part);
+      std::memcpy(to + size - sizeof part, &part, sizeof part);
+    };
+    if (size >= 8) return in_parts(std::uint64_t{});
+    if (size >= 4) return in_parts(std::uint32_t{});
+    for (std::size_t i = 0; i < size; ++i) to[i] = from[i];
+  }
+
   char* begin_;
   char* end_;
 };

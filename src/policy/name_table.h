@@ -20,20 +20,21 @@ namespace weir::policy {
 class NameTable {
  public:
   // Room for so many names.
-  explicit NameTable(std::size_t names = 0) : entries_(std::bit_ceil(2 * names + 1)) {}
+  explicit NameTable(std::size_t names = 0)
+      : entries_(std::bit_ceil(2 * names + 1)), mask_(entries_.size() - 1) {}
 
   // Of two that are called alike, the first is found.
   //
   // Requires:    no more names than there is room for.
   void add(std::string_view name, std::uint32_t place) {
     std::size_t at = start(name);
-    while (entries_[at].taken) at = (at + 1) & (entries_.size() - 1);
+    while (entries_[at].taken) at = (at + 1) & mask_;
     entries_[at] = {.name = std::string(name), .place = place, .taken = true};
   }
 
   // Null where nothing is called so.
   const std::uint32_t* find(std::string_view name) const noexcept {
-    for (std::size_t at = start(name); entries_[at].taken; at = (at + 1) & (entries_.size() - 1)) {
+    for (std::size_t at = start(name); entries_[at].taken; at = (at + 1) & mask_) {
       if (same_text(entries_[at].name, name)) return &entries_[at].place;
     }
     return nullptr;
@@ -75,10 +76,11 @@ class NameTable {
     std::size_t left = name.size();
     std::uint64_t hash = left;
     for (; left > 8; at += 8, left -= 8) hash = mixed(hash, word(at));
-    return static_cast<std::size_t>(mixed(hash, last_bytes(at, left))) & (entries_.size() - 1);
+    return static_cast<std::size_t>(mixed(hash, last_bytes(at, left))) & mask_;
   }
 
   std::vector<Entry> entries_;
+  std::size_t mask_;  // of a place among them
 };
 
 }  // namespace weir::policy
