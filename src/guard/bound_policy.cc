@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "guard/compose.h"
 #include "policy/match.h"
 
 namespace weir::guard {
@@ -24,7 +25,8 @@ BoundPolicy::BoundPolicy(Policy policy, std::uint64_t generation, NamePool& name
                      .ceiling = route.ceiling ? ceilings.of(route.name) : nullptr};
     for (const policy::Rule& rule : route.rules) {
       BoundRule& kept = bound.rules.emplace_back(
-          BoundRule{&rule, names.keep(rule.name), {}, rule.shadow || route.shadow});
+          BoundRule{&rule, names.keep(rule.name), {}, rule.shadow || route.shadow, {}});
+      kept.outline = outline_of(kept);
       for (const policy::Source& source : rule.by) kept.sources.push_back(names.keep(source.text));
       by_identity_[rule.identity].all.push_back(&rule);
     }

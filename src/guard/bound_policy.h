@@ -18,6 +18,7 @@
 #include "policy/model.h"
 #include "render/metrics.h"
 #include "store/counter.h"
+#include "weir/decision.h"
 #include "weir/policy.h"
 
 namespace weir::guard {
@@ -28,6 +29,7 @@ struct BoundRule {
   std::string_view name;
   std::vector<std::string_view> sources;  // of Rule::by, as callers give them; they outlive it, too
   bool shadow = false;                    // the rule's or its route's
+  RuleReport outline;                     // what is known of a report before the store answers
 };
 
 struct BoundRoute {

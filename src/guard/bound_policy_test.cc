@@ -6,6 +6,11 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
+
+#include "guard/compose.h"
+#include "guard/descriptor_values.h"
+#include "guard/plan.h"
 
 namespace weir::guard {
 namespace {
@@ -131,6 +136,67 @@ TEST_F(BoundPolicyTest, ADomainIsLaterWhereAnyOfItsLimitsChanged) {
   load(changed(changed(changed(kDomain, "value: cart", "value: x"), "value: pay", "value: cart"),
                "value: x", "value: pay"));
   EXPECT_EQ(load_of_domain(), 5);
+}
+
+// A key's digest may be made of the value where the caller keeps it: it is that of the key's text
+// all the same, or a refund and a reset would not find what a check charged.
+TEST_F(BoundPolicyTest, APlanDigestsEveryKeyAsTheTextOfIt) {
+  load(R"(
+store: {url: "memory:"}
+inputs: [user, team]
+routes:
+  all:
+    limits:
+      - {requests: 10, per: hour, by: [user]}
+      - {requests: 20, per: hour, by: [ip]}
+      - {requests: 30, per: hour, by: [user, team]}
+      - {requests: 40, per: hour}
+    protects: nothing
+)");
+  const ValueDigester digester = ValueDigester::from_text("weir");
+  for (const CounterHasher& hasher :
+       {CounterHasher::of_process(), CounterHasher::of_fleet({1, 2, 3})}) {
+    for (std::size_t length = 0; length <= 140; ++length) {
+      const std::string text(length, 'v');
+      const std::string_view address = length % 2 == 0 ? std::string_view(text) : "10.1.2.3";
+      const std::array<Descriptor, 2> given{{{"user", text}, {"ip", address}}};
+      // With values, and without them.
+      for (const std::size_t count : {given.size(), std::size_t{0}}) {
+        Plan plan;
+        const DescriptorValues values{std::span(given).first(count)};
+        ASSERT_EQ(plan.make(*current_->find("all"), *current_, values, 1, hasher, digester),
+                  Plan::Outcome::ready);
+        ASSERT_EQ(plan.count, 4U);
+        for (std::size_t i = 0; i < plan.count; ++i)
+          EXPECT_EQ(plan.counters[i].digest, hasher(plan.counters[i].key)) << length << " " << i;
+      }
+    }
+  }
+}
+
+// What a report says before the store answers is made once a rule, not once a request.
+TEST_F(BoundPolicyTest, AnOutlineHasTheNumbersOfTheValueThatARuleMakesAnExceptionFor) {
+  load(kRoutes);
+  const CounterHasher hasher = CounterHasher::of_process();
+  const ValueDigester digester = ValueDigester::from_text("weir");
+  for (const auto& [user, limit] : {std::pair{"few", 2U}, {"many", 99U}, {"else", 10U}}) {
+    const Descriptor given{"user", user};
+    Plan plan;
+    ASSERT_EQ(plan.make(*current_->find("search"), *current_, DescriptorValues({&given, 1}), 1,
+                        hasher, digester),
+              Plan::Outcome::ready);
+    Decision decision;
+    outline(plan, decision);
+    ASSERT_EQ(decision.rules().size(), 2U);
+    const RuleReport& report = decision.rules()[0];
+    const limit::Numbers& numbers = *plan.counters[0].numbers;
+    EXPECT_EQ(report.limit, limit);
+    EXPECT_EQ(report.burst, numbers.burst);
+    EXPECT_EQ(report.charge.stamp, numbers.stamp);
+    EXPECT_EQ(report.charge.identity, plan.counters[0].identity);
+    EXPECT_EQ(report.rule, plan.counters[0].rule);
+    EXPECT_EQ(decision.rules()[1].limit, 50U);
+  }
 }
 
 }  // namespace

@@ -8,18 +8,10 @@ namespace weir::guard {
 
 namespace {
 
-// Reports are filled in where they stand: one that is returned is copied wider than it was written,
-// which the processor waits for.
-void outline_into(RuleReport& report, std::string_view rule, const store::Counter& counter) {
-  const limit::Numbers& numbers = *counter.numbers;
-  report.rule = rule;
+void say_numbers(RuleReport& report, const limit::Numbers& numbers) noexcept {
   report.limit = numbers.limit;
   report.period = Nanos(numbers.period_ns);
   report.burst = numbers.burst;
-  report.shadow = counter.shadow;
-  report.charge.key_hi = counter.digest.hi;
-  report.charge.key_lo = counter.digest.lo;
-  report.charge.identity = counter.identity;
   report.charge.stamp = numbers.stamp;
 }
 
@@ -34,11 +26,17 @@ Nanos period_at(const limit::Numbers& numbers, Instant now) noexcept {
   return Nanos(window.end_ns - window.start_ns);
 }
 
+// Reports are filled in where they stand: one that is returned is copied wider than it was written,
+// which the processor waits for.
+//
+// The digest comes here: it is made last of what is known before, and read back at once as one word
+// of 16 bytes it would be waited for.
 void found_into(RuleReport& report, const store::Counter& counter, const store::Finding& finding,
                 Instant now) {
+  report.charge.key_hi = counter.digest.hi;
+  report.charge.key_lo = counter.digest.lo;
   if (varies(*counter.numbers)) [[unlikely]]
     report.period = period_at(*counter.numbers, now);
-
   // What remains is told beside the limit that it is of.
   if (finding.newer) {
     report.limit = finding.newer->limit;
@@ -55,15 +53,25 @@ void found_into(RuleReport& report, const store::Counter& counter, const store::
   report.charge.receipt = finding.step.receipt();
 }
 
-constexpr RuleReport kFreshReport;
-
 }  // namespace
 
 RuleReport report_of(std::string_view rule, const store::Counter& counter,
                      const store::Finding& finding, Instant now) {
   RuleReport report;
-  outline_into(report, rule, counter);
+  report.rule = rule;
+  say_numbers(report, *counter.numbers);
+  report.shadow = counter.shadow;
+  report.charge.identity = counter.identity;
   found_into(report, counter, finding, now);
+  return report;
+}
+
+RuleReport outline_of(const BoundRule& bound) {
+  RuleReport report;
+  report.rule = bound.name;
+  say_numbers(report, bound.rule->numbers);
+  report.shadow = bound.shadow;
+  report.charge.identity = bound.rule->identity;
   return report;
 }
 
@@ -104,8 +112,12 @@ void deny(Decision& decision, const RuleReport& report) noexcept {
 }
 
 void outline(const Plan& plan, Decision& decision) {
-  for (std::size_t i = 0; i < plan.count; ++i)
-    outline_into(decision.add(kFreshReport), plan.rules[i]->name, plan.counters[i]);
+  for (std::size_t i = 0; i < plan.count; ++i) {
+    const BoundRule& bound = *plan.rules[i];
+    RuleReport& report = decision.add(bound.outline);
+    const limit::Numbers& numbers = *plan.counters[i].numbers;
+    if (&numbers != &bound.rule->numbers) say_numbers(report, numbers);  // an override's
+  }
 }
 
 void fill_in(const Plan& plan, std::span<const store::Finding> findings, Instant now, Rung rung,

@@ -13,6 +13,9 @@ namespace weir::guard {
 RuleReport report_of(std::string_view rule, const store::Counter& counter,
                      const store::Finding& finding, Instant now);
 
+// What is known of a rule's reports before it is asked: all but which counter, and what was found.
+RuleReport outline_of(const BoundRule& bound);
+
 // The report of a rule that no store was asked about: its numbers, and that it does not let the
 // request through.
 RuleReport unasked(const BoundRule& bound);

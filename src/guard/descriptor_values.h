@@ -3,6 +3,7 @@
 #include <cstring>
 #include <span>
 
+#include "base/same_text.h"
 #include "guard/plan.h"
 
 namespace weir::guard {
@@ -16,7 +17,7 @@ class DescriptorValues final : public Values {
   // Where a name is given twice, the first one holds.
   std::string_view value(const policy::Source& source) const noexcept override {
     for (const Descriptor& d : descriptors_) {
-      if (source.is_called(d.name))
+      if (same_text(d.name, source.text) || source.is_called(d.name))
         return d.value.data() != nullptr ? d.value : std::string_view("", 0);
     }
     return {};

@@ -253,7 +253,8 @@ Decision Guard::Impl::decide_local(const guard::BoundPolicy& policy, const guard
   const guard::Plan::Outcome outcome =
       plan.make(route, policy, values, options.cost, hasher_, digester_);
   Decision decision;
-  if (needs_asking(outcome, plan, route, decision)) {
+  const bool whole = outcome == guard::Plan::Outcome::ready && plan.absent == 0;
+  if (whole || needs_asking(outcome, plan, route, decision)) {
     if (call == nullptr && !usage_) [[likely]] {
       LocalFindings findings;
       ask_local(plan, decision, findings);
@@ -334,18 +335,18 @@ bool Guard::Impl::can_record(const guard::Plan& plan, const CheckOptions& option
 
 void Guard::Impl::ask_local(const guard::Plan& plan, Decision& decision,
                             LocalFindings& found) noexcept {
-  found.all = found.room.construct_first(plan.count + plan.marks);
-  const std::span<store::Finding> findings = found.all;
   // Their memory comes while the reports are begun and the clock is read.
   store_->expect(plan.asked());
+  found.all = found.room.construct_first(plan.count + plan.marks);
+  const std::span<store::Finding> findings = found.all;
   guard::outline(plan, decision);
   const Instant now = clock_->now();
   const store::LocalAnswer answer = store_->decide(plan.asked(), now, findings);
   switch (answer.outcome) {
     case store::LocalOutcome::decided:
       guard::fill_in(plan, findings, now, Rung::store, decision);
-      count_shadows(plan, findings);
-      read_marks(plan, findings, decision);
+      if (plan.shadows) count_shadows(plan, findings);
+      if (plan.marks != 0) read_marks(plan, findings, decision);
       return;
     case store::LocalOutcome::exhausted:
       decision = Decision();

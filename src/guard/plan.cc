@@ -73,6 +73,20 @@ const limit::Numbers* numbers_for(const policy::Rule& rule, const CountedValues&
   return found != rule.overrides.end() ? &found->second : &rule.numbers;
 }
 
+// The digest of a counter's key, which is `text`. Where the rule counts by one value and the key
+// has it as it is, it is made of the value where the caller keeps it: the text was written just
+// now.
+KeyDigest digest_of(std::string_view text, const policy::Rule& rule, const CountedValues& values,
+                    const CounterHasher& hasher) noexcept {
+  constexpr std::size_t kHead = policy::KeyWriter::kIdentityBytes;
+  if (rule.slots.size() == 1) [[likely]] {
+    const std::string_view value = values[rule.slots.front()].bytes;
+    if (text.size() == kHead + 1 + value.size()) [[likely]]
+      return hasher(rule.identity, static_cast<unsigned char>(text[kHead]), value);
+  }
+  return hasher(text);
+}
+
 }  // namespace
 
 Plan::Outcome Plan::make(const BoundRoute& to, const BoundPolicy& policy, const Values& values,
@@ -81,6 +95,7 @@ Plan::Outcome Plan::make(const BoundRoute& to, const BoundPolicy& policy, const 
   route = &to;
   count = 0;
   absent = 0;
+  shadows = false;
   marks = 0;
   used_ = 0;
   const CountedValues found(*to.route, policy.model(), values);
@@ -109,12 +124,13 @@ Plan::Outcome Plan::make(const BoundRoute& to, const BoundPolicy& policy, const 
     const std::string_view text = key.view();
     used_ += text.size();
     rules[count] = &bound;
+    shadows = shadows || bound.shadow;
     // In its place: a copy waits for what was just written.
     ::new (static_cast<void*>(counters.data() + count))
         store::Counter{.numbers = numbers_for(rule, found),
                        .rule = bound.name,
                        .identity = rule.identity,
-                       .digest = hasher(text),
+                       .digest = digest_of(text, rule, found, hasher),
                        .key = text,
                        .cost = units,
                        .op = store::Op::take,

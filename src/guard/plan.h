@@ -47,6 +47,7 @@ struct Plan {
   const BoundRoute* route = nullptr;
   std::size_t count = 0;
   std::size_t absent = 0;  // values the request lacked
+  bool shadows = false;    // some counters never deny
   // Of missing_value: the rule that needs a value, and the source of it.
   const BoundRule* strict = nullptr;
   std::string_view lacking;
