@@ -304,6 +304,9 @@ Result<void> JournalFile::take_over(const Settled& settled, Counts& counts) {
 
 Result<void> JournalFile::commit(const EventBatch& events, const Settled& settled,
                                  std::span<const Note> notes) {
+  // What is refused afterwards is on the disk, and billed where this process ends before it is well
+  // again.
+  if (auto there = still_in_place(); !there) return there;
   auto transaction = Transaction::begin(db_);
   if (!transaction) return transaction.error();
   Counts counts = counts_;
