@@ -105,6 +105,7 @@ TEST_F(SettlingThroughAProxy, GivesBackOnceThoughAReloadRemovesARuleBetweenTwoTr
   EXPECT_EQ(book.returns(), 1u);
   ASSERT_TRUE(guard.reload(policy()));
   proxy_->set(ProxyFaults{});
+  proxy_->reset_connections();
   ASSERT_TRUE(eventually([&] { return book.returns() == 0; }));
   ASSERT_TRUE(eventually([&] { return left(guard) != 999; }));
   EXPECT_EQ(left(guard), 4u) << "two and four of ten are used";
