@@ -176,6 +176,22 @@ std::vector<std::string> RedisServer::command_line() {
 }
 
 void RedisServer::start() {
+  // Between the moment when a port was found free and this one somebody else may have taken it.
+  const bool may_move = !std::exchange(started_, true) && options_.port == 0;
+  for (int tries = may_move ? 3 : 1; tries > 0; --tries) {
+    launch();
+    if (answers()) return;
+    if (is_running()) break;
+    if (tries == 1) break;
+    admin_.reset();
+    port_ = free_port();
+    configured_ = false;
+  }
+  kill();
+  throw std::runtime_error("redis-server does not answer; its log is in " + directory_);
+}
+
+void RedisServer::launch() {
   std::vector<std::string> arguments = command_line();
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -192,21 +208,28 @@ void RedisServer::start() {
     ::execvp(argv[0], argv.data());
     ::_exit(127);
   }
+}
+
+bool RedisServer::answers() {
   const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(kPatienceMs);
-  while (std::chrono::steady_clock::now() < until) {
+  while (is_running() && std::chrono::steady_clock::now() < until) {
     try {
       admin_ = std::make_unique<RedisConnection>(port_);
       const std::string reply = admin_->execute({"PING"});
       if (reply == "+PONG\r\n" || reply.starts_with("-NOAUTH") ||
           reply.starts_with("-MASTERDOWN")) {
-        return;
+        return is_running();
       }
     } catch (const std::runtime_error&) {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  kill();
-  throw std::runtime_error("redis-server does not answer; its log is in " + directory_);
+  return false;
+}
+
+bool RedisServer::is_running() {
+  if (pid_ > 0 && ::waitpid(pid_, nullptr, WNOHANG) != 0) pid_ = -1;
+  return pid_ > 0;
 }
 
 void RedisServer::pause() {

@@ -72,6 +72,11 @@ class RedisServer {
   std::uint16_t port_ = 0;
   std::string directory_;
   bool owns_directory_ = true;
+  void launch();
+  bool answers();     // within its patience, while it runs
+  bool is_running();  // false also of one that was never started
+
+  bool started_ = false;
   bool configured_ = false;  // a sentinel rewrites its file: what it knows stays
   pid_t pid_ = -1;
   std::unique_ptr<RedisConnection> admin_;

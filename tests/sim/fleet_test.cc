@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ostream>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -37,6 +38,12 @@ std::uint64_t number_of(const char* name, std::uint64_t otherwise) {
   return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
+bool is_a_kind(std::string_view word) {
+  for (std::size_t i = 0; i < kFaultKinds; ++i)
+    if (to_string(static_cast<FaultKind>(i)) == word) return true;
+  return word == "metered";
+}
+
 // Whether a run has everything that WEIR_SIM_WITH names.
 bool is_wanted(std::uint64_t seed) {
   const char* text = std::getenv("WEIR_SIM_WITH");
@@ -47,6 +54,8 @@ bool is_wanted(std::uint64_t seed) {
     const std::size_t comma = std::min(rest.find(','), rest.size());
     const std::string_view word = rest.substr(0, comma);
     rest.remove_prefix(std::min(comma + 1, rest.size()));
+    if (!is_a_kind(word))
+      throw std::invalid_argument("WEIR_SIM_WITH: no fault: " + std::string(word));
     const auto named = [word](const Fault& fault) { return to_string(fault.kind) == word; };
     const bool there = std::any_of(scenario.faults.begin(), scenario.faults.end(), named) ||
                        (word == "metered" && scenario.meters);

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -105,7 +106,15 @@ class TestClient {
     patience.tv_sec = kPatience.count();
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     ::setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-    connected_ = ::connect(fd_, at, size) == 0;
+    connected_ = ::connect(fd_, at, size) == 0 || (errno == EINTR && is_there());
+  }
+  // A connection goes on being made when the wait for it ends early.
+  bool is_there() {
+    pollfd made{fd_, POLLOUT, 0};
+    int error = 0;
+    socklen_t size = sizeof error;
+    return again([&] { return ::poll(&made, 1, kPatience.count() * 1000); }) == 1 &&
+           ::getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
   }
   // The kernel never goes on by itself with a call that waits for a limited time: whatever wakes
   // the thread ends it.
