@@ -242,12 +242,12 @@ class [[nodiscard]] Permit {
   }
   ~Permit() { drop(); }
 
-  // Says how the call ended. A second report is ignored.
+  // Says how the call ended.
   //
-  // Cost:        reads the clock where the breaker measures time, as it does by default; report()
-  // with
-  //              `now` never does. One locked instruction on the closed path of a healthy
-  //              dependency.
+  // Guarantees:  a second report is ignored.
+  // Cost:        one locked instruction on the closed path of a healthy dependency. Reads the clock
+  //              where the breaker measures time, as it does by default; report() with `now` never
+  //              does.
   void report(const CallVerdict& verdict) noexcept;
   void report(const CallVerdict& verdict, MonoTime now) noexcept;
   void ok() noexcept { report(Outcome::ok); }
@@ -331,13 +331,13 @@ struct AdmitOptions {
 //              A result votes only in the generation its call was admitted in.
 //              While records of several threads overlap, the windows may lag by those.
 // Time:        monotonic only. Nothing runs by itself: states whose time is over change at the next
-//              call or poll(); snapshot() says `probe_due`. By the machine's clock an open breaker
-//              tells the time by the kernel's tick while its end is far: a rejection's retry_after
-//              may then be some milliseconds too long, and is never too short.
+//              call or poll(); snapshot() says `probe_due`.
+//              By the machine's clock an open breaker tells the time by the kernel's tick while its
+//              end is far: a rejection's retry_after may then be some milliseconds too long, and is
+//              never too short.
 // Threads:     any.
-// Cost:        closed: admit() is one load, and reads the clock only where slow calls are counted;
-// no
-//              allocation in any state but for events.
+// Cost:        closed: admit() is one load, and reads the clock only where slow calls are counted.
+//              No allocation in any state but for events.
 class Breaker {
  public:
   // Errors:      invalid_argument: each fault of the configuration, one a line.

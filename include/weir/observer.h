@@ -29,8 +29,8 @@ struct StoreEvent {
     fallback_back,  // it can be asked again
   };
   Kind kind = Kind::away;
-  std::string_view
-      why;  // a sentence of ours, or what the server said; empty where there is nothing to say
+  // A sentence of ours, or what the server said; empty where there is nothing to say.
+  std::string_view why;
   Nanos next_probe{0};                // away: until the next probe
   std::uint64_t owed_units = 0;       // back: admitted meanwhile and still to be told
   Nanos away_for{0};                  // back: since it went away
@@ -43,8 +43,7 @@ struct StoreEvent {
 
 std::string_view to_string(StoreEvent::Kind kind);
 
-// Hears what a Guard does. Called in the caller's thread, after the decision, outside every lock;
-// must not block.
+// Hears what a Guard does, after it, in the caller's thread, outside every lock; must not block.
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -53,6 +52,7 @@ class Observer {
   virtual void on_store_event(const StoreEvent& event) { (void)event; }
   // A breaker of the policy changed; see BreakerListener.
   virtual void on_breaker_event(const BreakerEvent& event) { (void)event; }
+  // Loads that overlap may be told out of order: the highest generation is in force.
   virtual void on_policy_loaded(std::uint64_t generation) { (void)generation; }
   virtual void on_policy_rejected(std::string_view faults) { (void)faults; }
 };

@@ -49,6 +49,8 @@ class BreakerCore final : public detail::BreakerGate {
   std::optional<ModeOrder> order();
   // What the policy says, automatic or shadow: holds where no operator's order does.
   void set_policy_mode(BreakerMode mode);
+  // Tells the listener what it was not told while events were held back.
+  void deliver() noexcept { events_.deliver(); }
   // What operators said of the breaker that this one takes the place of stands here as it stood.
   void take_orders_of(BreakerCore& old);
   // Requires: mode_is_over() said so, a moment ago.

@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "breaker/breaker_core.h"
 #include "breaker/event_queue.h"
 #include "testing/breaker_rig.h"
 
@@ -87,6 +88,24 @@ TEST(EventQueue, AListenerThatIsStuckCostsEventsNotMemory) {
   EXPECT_EQ(heard, 1'001);
   EXPECT_EQ(stuck.dropped(), 500U);
   EXPECT_EQ(last, 1'501U) << "the oldest are the ones that go";
+}
+
+TEST(BreakerEvents, ThatOneThreadHoldsBackAreToldInOrderByWhoeverTellsNext) {
+  BreakerRig rig;
+  {
+    const breaker::HoldEvents hold;
+    rig.breaker.trip();
+    EXPECT_TRUE(rig.events.empty());
+    std::thread([&] { rig.breaker.close(); }).join();
+    ASSERT_EQ(rig.events.size(), 2U);
+    EXPECT_EQ(rig.events[0].to, BreakerState::open);
+    EXPECT_EQ(rig.events[1].to, BreakerState::closed);
+    rig.breaker.trip();
+  }
+  EXPECT_EQ(rig.events.size(), 2U);
+  BreakerCore::of(rig.breaker)->deliver();
+  ASSERT_EQ(rig.events.size(), 3U);
+  EXPECT_EQ(rig.events[2].seq, 3U);
 }
 
 }  // namespace

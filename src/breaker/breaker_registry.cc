@@ -14,6 +14,20 @@ struct BreakerRegistry::Names {
   std::size_t most;
   mutable std::shared_mutex mutex;
   std::map<std::string, Breaker, std::less<>> breakers;
+
+  // What an operator ordered is no matter of windows, and stands as it stood. It is taken along
+  // under the lock: between that and the swap nobody finds the old one, and gives it an order that
+  // is lost. Nobody hears of one that cannot be found yet.
+  bool take_place(std::string_view name, const Breaker& old, const Breaker& made) {
+    const breaker::HoldEvents hold;
+    std::unique_lock lock(mutex);
+    const auto found = breakers.find(name);
+    // Another one by now, or none: what holds of that one is to be looked at anew.
+    if (found == breakers.end() || !(found->second == old)) return false;
+    BreakerCore::of(made)->take_orders_of(*BreakerCore::of(old));
+    found->second = made;
+    return true;
+  }
 };
 
 BreakerRegistry::BreakerRegistry(BreakerOptions options, std::size_t most)
@@ -47,13 +61,9 @@ Result<Breaker> BreakerRegistry::put(std::string_view name, const BreakerConfig&
     if (changed.error().code == ErrorCode::invalid_argument) return changed.error();
     Result<Breaker> made = Breaker::make(std::string(name), config, names_->options);
     if (!made) return made;
-    // What an operator ordered is no matter of windows, and stands as it stood.
-    BreakerCore::of(*made)->take_orders_of(*BreakerCore::of(changing));
-    std::unique_lock lock(names_->mutex);
-    const auto found = names_->breakers.find(name);
-    // Another one by now, or none: what holds of that one is to be looked at anew.
-    if (found == names_->breakers.end() || !(found->second == changing)) continue;
-    found->second = *made;
+    if (!names_->take_place(name, changing, *made)) continue;
+    BreakerCore::of(changing)->deliver();
+    BreakerCore::of(*made)->deliver();
     return made;
   }
 }

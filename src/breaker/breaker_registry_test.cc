@@ -150,14 +150,30 @@ TEST(BreakerRegistry, TellsNonsenseFromTooMany) {
   EXPECT_TRUE(registry.put("c", config).has_value());
 }
 
-// A load that changes a window tells listeners outside the lock: what they do to the list meanwhile
-// must not be undone by it.
+// What others do to the list while a load changes a window must not be undone by it.
 struct ChangedMeanwhile {
+  // Others come while somebody looks what time it is: who makes a breaker does, and holds no lock.
+  class VisitedClock final : public Clock {
+   public:
+    explicit VisitedClock(std::function<void()>& visit) : visit_(visit) {}
+    Instant now() const noexcept override { return clock_.now(); }
+    MonoTime mono() const noexcept override {
+      if (visit_) std::exchange(visit_, nullptr)();
+      return clock_.mono();
+    }
+    void sleep_until(MonoTime until) override { clock_.sleep_until(until); }
+
+   private:
+    testing::ManualClock clock_;
+    std::function<void()>& visit_;
+  };
+
   explicit ChangedMeanwhile(std::size_t most = 10)
       : registry({.clock = &clock,
                   .listener =
-                      [this](const BreakerEvent&) {
-                        if (meanwhile) std::exchange(meanwhile, nullptr)();
+                      [this](const BreakerEvent& event) {
+                        told.push_back(event);
+                        if (when_told) std::exchange(when_told, nullptr)();
                       }},
                  most) {
     Breaker breaker = registry.put("payments", testing::BreakerRig::config()).value();
@@ -169,8 +185,10 @@ struct ChangedMeanwhile {
     return config;
   }
 
-  testing::ManualClock clock;
-  std::function<void()> meanwhile;
+  std::function<void()> meanwhile;  // once the old one was found, and before another one is put
+  std::function<void()> when_told;
+  VisitedClock clock{meanwhile};
+  std::vector<BreakerEvent> told;
   BreakerRegistry registry;
 };
 
@@ -202,6 +220,34 @@ TEST(BreakerRegistry, AnOrderGivenToOneThatTookItsPlaceMeanwhileStands) {
   EXPECT_EQ(put.snapshot().mode_by, "eve");
 }
 
+// It was given to the one that was about to go.
+TEST(BreakerRegistry, AnOrderGivenByWhoHearsThatOrdersWereTakenAlongStands) {
+  ChangedMeanwhile rig;
+  rig.when_told = [&] {
+    ASSERT_TRUE(rig.registry.find("payments")
+                    ->set_mode({.mode = BreakerMode::forced_open, .by = "eve", .reason = ""})
+                    .has_value());
+  };
+  Breaker put =
+      rig.registry.put("payments", ChangedMeanwhile::by_time(std::chrono::seconds(5))).value();
+  EXPECT_FALSE(rig.when_told);
+  EXPECT_EQ(put.mode(), BreakerMode::forced_open);
+  EXPECT_EQ(put.snapshot().mode_by, "eve");
+}
+
+TEST(BreakerRegistry, OneThatWasMadeAndNeverPutIsNotHeardOf) {
+  ChangedMeanwhile rig;
+  rig.told.clear();
+  rig.meanwhile = [&] {
+    EXPECT_TRUE(rig.registry.put("payments", ChangedMeanwhile::by_time(std::chrono::seconds(5)))
+                    .has_value());
+  };
+  EXPECT_TRUE(
+      rig.registry.put("payments", ChangedMeanwhile::by_time(std::chrono::seconds(7))).has_value());
+  EXPECT_FALSE(rig.meanwhile);
+  EXPECT_EQ(rig.told.size(), 2U) << "the order, by each of the two that took a place";
+}
+
 // Many threads on few names, with listeners that look for breakers; the thread sanitizer watches.
 TEST(BreakerRegistry, ManyThreadsPutFindTakeOffAndListByName) {
   constexpr std::size_t kMost = 6;
@@ -216,7 +262,6 @@ TEST(BreakerRegistry, ManyThreadsPutFindTakeOffAndListByName) {
                            kMost);
   among = &registry;
   std::barrier gate(kThreads);
-  std::atomic<int> full{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t)
     threads.emplace_back([&, t] {
@@ -229,7 +274,6 @@ TEST(BreakerRegistry, ManyThreadsPutFindTakeOffAndListByName) {
         const Result<Breaker> put = registry.put(name, config);
         if (!put) {
           EXPECT_EQ(put.error().code, ErrorCode::resource_exhausted);
-          ++full;
         } else {
           Breaker breaker = *put;
           EXPECT_EQ(breaker.name(), name);
@@ -250,6 +294,7 @@ TEST(BreakerRegistry, ManyThreadsPutFindTakeOffAndListByName) {
       }
     });
   for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(told, 0);
   EXPECT_LE(registry.all().size(), kMost);
   for (const Breaker& each : registry.all()) EXPECT_TRUE(registry.find(each.name()) == each);
 }

@@ -3,6 +3,18 @@
 #include <utility>
 
 namespace weir::breaker {
+namespace {
+
+thread_local std::uint32_t held_back = 0;
+
+}  // namespace
+
+HoldEvents::HoldEvents() noexcept {
+  ++held_back;
+}
+HoldEvents::~HoldEvents() {
+  --held_back;
+}
 
 void EventQueue::push(BreakerEvent event) {
   if (!listener_) return;
@@ -17,7 +29,7 @@ void EventQueue::push(BreakerEvent event) {
 }
 
 void EventQueue::deliver() noexcept {
-  if (!pending_.load(std::memory_order_acquire)) return;
+  if (!pending_.load(std::memory_order_acquire) || held_back != 0) return;
   std::unique_lock lock(mutex_);
   if (delivering_) return;  // whoever delivers takes ours along
   delivering_ = true;

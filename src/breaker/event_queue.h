@@ -23,6 +23,7 @@ class EventQueue {
   explicit EventQueue(BreakerListener listener) : listener_(std::move(listener)) {}
 
   void push(BreakerEvent event);
+  // While this thread holds events back, nothing: see HoldEvents.
   void deliver() noexcept;
   std::uint64_t dropped() const;
 
@@ -34,6 +35,17 @@ class EventQueue {
   std::uint64_t dropped_ = 0;
   bool delivering_ = false;
   std::atomic<bool> pending_{false};  // what deliver() looks at first: most calls change nothing
+};
+
+// While one lives, this thread delivers nothing: for whoever changes breakers under a lock of its
+// own, and delivers once it has let go of that. Events stay in their queues meanwhile, in order,
+// and another thread that delivers takes them along.
+class HoldEvents {
+ public:
+  HoldEvents() noexcept;
+  HoldEvents(const HoldEvents&) = delete;
+  HoldEvents& operator=(const HoldEvents&) = delete;
+  ~HoldEvents();
 };
 
 }  // namespace weir::breaker

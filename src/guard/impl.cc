@@ -481,7 +481,8 @@ Result<Guard::Impl::LimitOf> Guard::Impl::limit_of(std::string_view name,
   return out;
 }
 
-Result<std::uint64_t> Guard::Impl::replace(Policy policy, Nanos patience) {
+Result<std::uint64_t> Guard::Impl::replace(Policy policy, Nanos patience,
+                                           std::vector<Breaker>& touched) {
   std::lock_guard lock(reloading_);
   std::string refused;
   for (const std::string& field :
@@ -496,7 +497,7 @@ Result<std::uint64_t> Guard::Impl::replace(Policy policy, Nanos patience) {
     return Error{ErrorCode::failed_precondition, std::move(refused)};
   }
   if (auto fits = guard::check_openable(policy.model()); !fits) return fits.error();
-  safeguards_.apply(policy.model());
+  touched = safeguards_.apply(policy.model());
   std::uint64_t next = 0;
   std::unique_ptr<guard::BoundPolicy> bound;
   std::optional<std::vector<policy::NameTrial>> other_names = policy::name_trials(policy.model());
@@ -515,7 +516,9 @@ Result<std::uint64_t> Guard::Impl::replace(Policy policy, Nanos patience) {
 }
 
 Result<void> Guard::Impl::reload(Policy policy, Nanos patience) {
-  const Result<std::uint64_t> loaded = replace(std::move(policy), patience);
+  std::vector<Breaker> touched;
+  const Result<std::uint64_t> loaded = replace(std::move(policy), patience, touched);
+  guard::Safeguards::deliver(touched);
   if (observer_ != nullptr) {
     if (loaded) {
       observer_->on_policy_loaded(*loaded);

@@ -204,8 +204,9 @@ class Guard::Impl {
     perhaps,  // the store was asked, and did not say
   };
   Carried carry_out(std::span<const store::Counter> counters) noexcept;
-  // Puts a policy in the place of the one in force; returns its generation.
-  Result<std::uint64_t> replace(Policy policy, Nanos patience);
+  // Puts a policy in the place of the one in force; returns its generation, and the breakers that
+  // are to tell what became of them.
+  Result<std::uint64_t> replace(Policy policy, Nanos patience, std::vector<Breaker>& touched);
   void count_shadows(const guard::Plan& plan, std::span<const store::Finding> findings) noexcept;
   void by_policy(const guard::Plan& plan, Decision& decision) noexcept;
   void tell(const Decision& decision, render::Metrics::RouteSlot route,

@@ -32,12 +32,15 @@ Error not_by(std::string_view name, std::string_view given, const std::vector<po
 
 Safeguards::Safeguards(const policy::Model& model, Clock& clock, BreakerListener listener)
     : clock_(clock), breakers_({.clock = &clock, .listener = std::move(listener)}) {
-  apply(model);
+  deliver(apply(model));
 }
 
 // The policy has been checked, so nothing here is refused.
-void Safeguards::apply(const policy::Model& model) {
+std::vector<Breaker> Safeguards::apply(const policy::Model& model) {
+  // Whoever is told of a breaker may load a policy, which takes these locks and its caller's.
+  const breaker::HoldEvents hold;
   std::lock_guard sharing(sharing_);
+  std::vector<Breaker> touched = breakers_.all();
   std::set<std::string, std::less<>> named;
   shared_breakers_.clear();
   for (const policy::BreakerSpec& spec : model.breakers) {
@@ -45,6 +48,7 @@ void Safeguards::apply(const policy::Model& model) {
     if (spec.shared) shared_breakers_.insert(spec.name);
     Result<Breaker> breaker = breakers_.put(spec.name, spec.config);
     if (!breaker) continue;
+    touched.push_back(*breaker);
     // What an operator set stands until he takes it back, or its time is over.
     BreakerCore::of(*breaker)->set_policy_mode(spec.shadow ? BreakerMode::shadow
                                                            : BreakerMode::automatic);
@@ -73,16 +77,25 @@ void Safeguards::apply(const policy::Model& model) {
     limits_ = std::move(next);
   }
   share_all();
+  return touched;
+}
+
+void Safeguards::deliver(const std::vector<Breaker>& breakers) noexcept {
+  for (const Breaker& breaker : breakers) BreakerCore::of(breaker)->deliver();
 }
 
 void Safeguards::share(CircuitDesk* circuits, LeaseDesk* leases) {
-  std::lock_guard sharing(sharing_);
-  if (circuits_ != nullptr && circuits == nullptr) circuits_->close();
-  if (leases_ != nullptr && leases == nullptr) leases_->close();
-  circuits_ = circuits;
-  leases_ = leases;
-  shares_leases_.store(leases != nullptr, std::memory_order_relaxed);
-  share_all();
+  {
+    const breaker::HoldEvents hold;
+    std::lock_guard sharing(sharing_);
+    if (circuits_ != nullptr && circuits == nullptr) circuits_->close();
+    if (leases_ != nullptr && leases == nullptr) leases_->close();
+    circuits_ = circuits;
+    leases_ = leases;
+    shares_leases_.store(leases != nullptr, std::memory_order_relaxed);
+    share_all();
+  }
+  deliver(breakers_.all());
 }
 
 // Requires: sharing_ is held.

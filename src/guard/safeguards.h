@@ -28,8 +28,7 @@ namespace weir::guard {
 // The breakers and concurrency limits of a policy.
 //
 // Guarantees:  a reload keeps the state of whatever stays; a breaker with another window, and a
-// limit
-//              that counts by other sources, begin anew.
+//              limit that counts by other sources, begin anew.
 // Threads:     any.
 class Safeguards {
  public:
@@ -47,7 +46,10 @@ class Safeguards {
 
   Safeguards(const policy::Model& model, Clock& clock, BreakerListener listener);
 
-  void apply(const policy::Model& model);
+  // The breakers that were and that are: nobody has been told yet of what changed. Whoever applies
+  // hands them to deliver() once it holds no lock.
+  std::vector<Breaker> apply(const policy::Model& model);
+  static void deliver(const std::vector<Breaker>& breakers) noexcept;
   // Those that the policy shares go by the store from now on; with nulls none does. What is given
   // lives until that.
   void share(CircuitDesk* circuits, LeaseDesk* leases);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "guard/impl.h"
@@ -155,6 +157,45 @@ TEST(GuardAcquire, LeasesAreForHoldersElsewhere) {
   clock.advance(2s);
   EXPECT_EQ(guard.renew_lease("reports", ada, lease.lease->id).value().refusal, LeaseRefusal::gone);
   EXPECT_FALSE(guard.release_lease("reports", ada, lease.lease->id).value());
+}
+
+// It was told under the locks of the load that changed the breaker, and waited for itself.
+TEST(GuardBreaker, WhoHearsOfItMayReload) {
+  struct Reloader final : Observer {
+    void on_breaker_event(const BreakerEvent& event) override {
+      if (guard == nullptr) return;
+      modes.push_back(event.mode);
+      if (!again) return;
+      EXPECT_TRUE(guard->reload(*std::exchange(again, std::nullopt)));
+    }
+    void on_policy_loaded(std::uint64_t generation) override { loaded.push_back(generation); }
+    Guard* guard = nullptr;
+    std::optional<Policy> again;
+    std::vector<BreakerMode> modes;
+    std::vector<std::uint64_t> loaded;
+  } reloader;
+  testing::ManualClock clock;
+  Guard guard = guard_of(kGuarded, clock, &reloader);
+  reloader.loaded.clear();
+  reloader.guard = &guard;
+  reloader.again = Policy::parse(kGuarded).value();
+  EXPECT_TRUE(guard.reload(Policy::parse(replaced("shadow: true", "shadow: false")).value()));
+  EXPECT_EQ(reloader.modes, (std::vector{BreakerMode::automatic, BreakerMode::shadow}));
+  EXPECT_EQ(reloader.loaded, (std::vector<std::uint64_t>{3, 2})) << "the highest is in force";
+  EXPECT_EQ(guard.breaker("mail").value().mode(), BreakerMode::shadow);
+
+  // An order that another window's breaker takes along is told after the load, too.
+  ASSERT_TRUE(guard.breaker("payments")
+                  .value()
+                  .set_mode({.mode = BreakerMode::disabled, .by = "ada", .reason = ""})
+                  .has_value());
+  reloader.modes.clear();
+  reloader.again = Policy::parse(kGuarded).value();
+  EXPECT_TRUE(guard.reload(
+      Policy::parse(replaced("failure_rate: off", "failure_rate: 50%, window: {calls: 50}"))
+          .value()));
+  EXPECT_FALSE(reloader.again);
+  EXPECT_EQ(guard.breaker("payments").value().mode(), BreakerMode::disabled);
 }
 
 TEST(GuardMetrics, SpeakOfBreakersAndLeases) {
