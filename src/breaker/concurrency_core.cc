@@ -201,13 +201,20 @@ ConcurrencyConfig ConcurrencyCore::config() const {
   return config_;
 }
 
+bool ConcurrencyCore::sweep() noexcept {
+  std::lock_guard lock(mutex_);
+  return sweep_locked(clock_.mono());
+}
+
 ConcurrencySnapshot ConcurrencyCore::snapshot() {
-  std::unique_lock lock(mutex_);
   // What is over is nobody's, whether anybody has asked for it since or not. Others go between.
-  while (sweep_locked(clock_.mono())) {
-    lock.unlock();
-    lock.lock();
+  while (sweep()) {
   }
+  return numbers();
+}
+
+ConcurrencySnapshot ConcurrencyCore::numbers() const {
+  std::lock_guard lock(mutex_);
   return {.name = name_,
           .limit = config_.limit,
           .held = word.load(std::memory_order_acquire) & ~kWaiting,
@@ -223,10 +230,11 @@ std::uint64_t ConcurrencyCore::fence() const {
   return fence_;
 }
 
-bool ConcurrencyCore::idle() noexcept {
+bool ConcurrencyCore::idle() const noexcept {
   std::lock_guard lock(mutex_);
-  (void)sweep_locked(clock_.mono());
-  return word.load(std::memory_order_acquire) == 0 && waiting_.empty();
+  const auto last = leases_.last_end();
+  return waiting_.empty() && word.load(std::memory_order_acquire) == leases_.units() &&
+         (!last || *last <= clock_.mono());
 }
 
 }  // namespace weir

@@ -34,8 +34,12 @@ class ConcurrencyCore final : public detail::ConcurrencyGate {
   ConcurrencyConfig config() const;
   const std::string& name() const noexcept { return name_; }
   ConcurrencySnapshot snapshot();
-  // Nobody holds anything, or waits.
-  bool idle() noexcept;
+  // As snapshot(), of what was looked at last: what has ended since is still held.
+  ConcurrencySnapshot numbers() const;
+  // Ends a few of the leases that are over; false: no more are.
+  bool sweep() noexcept;
+  // Nobody holds anything, but by leases that are over, or waits.
+  bool idle() const noexcept;
   std::uint64_t fence() const;
 
  private:

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
+#include <future>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -432,6 +435,67 @@ TEST(KeyedConcurrency, KeysThatHoldNothingAreForgottenAndOthersNever) {
   EXPECT_LE(all.keys(), 10U);
   clock.advance(1h);
   EXPECT_TRUE(all.try_acquire("one more")) << "the lease is over";
+}
+
+TEST(KeyedConcurrency, AKeyWhoseLeasesAreAllOverMakesRoomHoweverManyTheyWere) {
+  // Some hundreds were looked at, and the key was said to hold the others.
+  constexpr std::uint32_t kLeases = 3'000;
+  ManualClock clock;
+  auto all =
+      KeyedConcurrency::make("reports", {.limit = kLeases, .lease = 1min}, &clock, 1).value();
+  for (std::uint32_t i = 0; i < kLeases; ++i) ASSERT_TRUE(all.lease("old", {}));
+  EXPECT_EQ(all.try_acquire("new").refusal(), LeaseRefusal::too_many_keys);
+  clock.advance(1min);
+  Slot slot = all.try_acquire("new");
+  ASSERT_TRUE(slot);
+  EXPECT_EQ(all.try_acquire("old").refusal(), LeaseRefusal::too_many_keys);
+  const ConcurrencySnapshot shot = all.snapshot();
+  EXPECT_EQ(shot.held, 1U);
+  EXPECT_EQ(shot.leases, 0U);
+  EXPECT_EQ(shot.leases_given, kLeases);
+  EXPECT_EQ(shot.leases_expired, kLeases);
+}
+
+TEST(KeyedConcurrency, AKeyWithASlotIsNotForgottenThoughItsLeasesAreOver) {
+  ManualClock clock;
+  auto all = KeyedConcurrency::make("reports", {.limit = 9, .lease = 1min}, &clock, 1).value();
+  const Slot slot = all.try_acquire("held");
+  ASSERT_TRUE(all.lease("held", {.weight = 3}));
+  clock.advance(1min);
+  EXPECT_EQ(all.try_acquire("new").refusal(), LeaseRefusal::too_many_keys);
+}
+
+// Somebody comes whenever anybody looks what time it is.
+class InterruptedClock final : public Clock {
+ public:
+  Instant now() const noexcept override { return clock.now(); }
+  MonoTime mono() const noexcept override {
+    if (somebody) somebody();
+    return clock.mono();
+  }
+  void sleep_until(MonoTime until) override { clock.sleep_until(until); }
+
+  ManualClock clock;
+  std::function<void()> somebody;
+};
+
+TEST(KeyedConcurrency, ItsNumbersKeepNobodyWaitingWhileTheyEndWhatIsOver) {
+  InterruptedClock clock;
+  auto all = KeyedConcurrency::make("reports", {.limit = 600, .lease = 1min}, &clock).value();
+  for (int i = 0; i < 600; ++i) ASSERT_TRUE(all.lease("key", {}));
+  clock.clock.advance(1min);
+  std::vector<std::future<std::size_t>> others;
+  bool served = true;
+  clock.somebody = [&] {
+    others.push_back(std::async(std::launch::async, [&] { return all.keys(); }));
+    // Who has waited once waits in vain again.
+    if (served) served = others.back().wait_for(10s) == std::future_status::ready;
+  };
+  const ConcurrencySnapshot shot = all.snapshot();
+  clock.somebody = nullptr;
+  EXPECT_EQ(shot.leases_expired, 600U);
+  EXPECT_GT(others.size(), 0U);
+  EXPECT_TRUE(served);
 }
 
 // What time it is, and how often that was asked.

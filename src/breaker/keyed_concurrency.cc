@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <memory>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
@@ -22,6 +23,7 @@ struct KeyedConcurrency::Keys {
   // The limit of a key, made where there is none; null where there is no room for one more.
   Core of(std::string_view key) {
     std::lock_guard lock(mutex);
+    if (!forgotten.empty() && !forgotten.back()->sweep()) forgotten.pop_back();
     const auto found = cores.find(key);
     if (found != cores.end()) return found->second;
     if (cores.size() >= most)
@@ -47,11 +49,12 @@ struct KeyedConcurrency::Keys {
   // the key's units are taken: what nobody else points to and is idle is nobody's.
   At forget_idle_locked(At at) {
     if (at->second.use_count() != 1 || !at->second->idle()) return std::next(at);
-    const ConcurrencySnapshot last = at->second->snapshot();
+    const ConcurrencySnapshot last = at->second->numbers();
     given += last.leases_given;
-    expired += last.leases_expired;
+    expired += last.leases_expired + last.leases;
     refused += last.refused;
     fence = std::max(fence, at->second->fence());
+    if (last.leases > 0) forgotten.push_back(std::move(at->second));
     return cores.erase(at);
   }
   void sweep_locked() {
@@ -83,6 +86,8 @@ struct KeyedConcurrency::Keys {
   std::size_t hand = 0;  // the bucket that was looked at last
   mutable std::mutex mutex;
   std::unordered_map<std::string, Core, Hash, std::equal_to<>> cores;
+  // Of keys that went with leases that are over: those are many, perhaps, and end a few at a time.
+  std::vector<Core> forgotten;
   std::uint64_t given = 0;  // by keys that were forgotten, as the others
   std::uint64_t expired = 0;
   std::uint64_t refused = 0;
@@ -157,6 +162,23 @@ ConcurrencyConfig KeyedConcurrency::config() const {
 }
 
 ConcurrencySnapshot KeyedConcurrency::snapshot() const {
+  // What is over ends outside the lock that every call takes. A key that is idle may be forgotten
+  // meanwhile: it is not held on to.
+  std::vector<std::weak_ptr<ConcurrencyCore>> all;
+  std::vector<Keys::Core> forgotten;
+  {
+    std::lock_guard lock(keys_->mutex);
+    forgotten.swap(keys_->forgotten);
+    all.reserve(keys_->cores.size());
+    for (const auto& [key, core] : keys_->cores) all.push_back(core);
+  }
+  forgotten.clear();
+  for (const auto& each : all) {
+    if (const Keys::Core core = each.lock()) {
+      while (core->sweep()) {
+      }
+    }
+  }
   std::lock_guard lock(keys_->mutex);
   ConcurrencySnapshot sum{.name = keys_->name,
                           .limit = keys_->config.limit,
@@ -164,7 +186,7 @@ ConcurrencySnapshot KeyedConcurrency::snapshot() const {
                           .leases_expired = keys_->expired,
                           .refused = keys_->refused};
   for (const auto& [key, core] : keys_->cores) {
-    const ConcurrencySnapshot one = core->snapshot();
+    const ConcurrencySnapshot one = core->numbers();
     sum.held += one.held;
     sum.leases += one.leases;
     sum.waiting += one.waiting;

@@ -9,7 +9,9 @@ const LeaseTable::Held* LeaseTable::find(std::string_view id) const {
 
 void LeaseTable::add(std::string_view id, const Held& held) {
   const auto [at, added] = leases_.emplace(std::string(id), held);
-  if (added) ends_.emplace(held.ends, at->first);
+  if (!added) return;
+  ends_.emplace(held.ends, at->first);
+  units_ += held.weight;
 }
 
 void LeaseTable::extend(std::string_view id, MonoTime ends) {
@@ -26,6 +28,7 @@ std::uint32_t LeaseTable::remove(std::string_view id) {
   const std::uint32_t weight = found->second.weight;
   ends_.erase({found->second.ends, found->first});
   leases_.erase(found);
+  units_ -= weight;
   return weight;
 }
 
@@ -38,12 +41,18 @@ LeaseTable::Swept LeaseTable::sweep(MonoTime now, std::size_t most) {
     ends_.erase(ends_.begin());
     leases_.erase(found);
   }
+  units_ -= swept.units;
   return swept;
 }
 
 std::optional<MonoTime> LeaseTable::next_end() const {
   if (ends_.empty()) return std::nullopt;
   return ends_.begin()->first;
+}
+
+std::optional<MonoTime> LeaseTable::last_end() const {
+  if (ends_.empty()) return std::nullopt;
+  return ends_.rbegin()->first;
 }
 
 }  // namespace weir::breaker

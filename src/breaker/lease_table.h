@@ -39,6 +39,9 @@ class LeaseTable {
   Swept sweep(MonoTime now, std::size_t most);
 
   std::optional<MonoTime> next_end() const;
+  std::optional<MonoTime> last_end() const;
+  // That all of them hold, those that are over and not yet swept too.
+  std::uint64_t units() const noexcept { return units_; }
   std::size_t size() const noexcept { return leases_.size(); }
 
  private:
@@ -50,6 +53,7 @@ class LeaseTable {
   };
   std::unordered_map<std::string, Held, Hash, std::equal_to<>> leases_;
   std::set<std::pair<MonoTime, std::string_view>> ends_;  // views of the map's keys, which stay put
+  std::uint64_t units_ = 0;
 };
 
 }  // namespace weir::breaker
