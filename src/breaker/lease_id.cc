@@ -1,6 +1,9 @@
 #include "breaker/lease_id.h"
 
+#include <sys/random.h>
+
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "base/hex.h"
@@ -22,7 +25,10 @@ bool valid_lease_id(std::string_view id) noexcept {
 }
 
 std::string unguessable_lease_id() {
-  return hex(random_number()) + hex(random_number());
+  // In one go: a std::random_device opens and closes for each half of a number.
+  std::array<std::uint64_t, 2> bits{};
+  if (getentropy(bits.data(), sizeof(bits)) != 0) bits = {random_number(), random_number()};
+  return hex(bits[0]) + hex(bits[1]);
 }
 
 }  // namespace weir::breaker

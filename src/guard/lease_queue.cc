@@ -32,7 +32,7 @@ LeaseAnswer no(LeaseRefusal why) {
 void SharedLimit::acquire(const Counter& counter, std::uint32_t weight, Nanos patience, Done done) {
   const LeaseRequest request{.id = {}, .weight = weight};
   if (patience <= Nanos::zero()) return lease(counter, request, std::move(done));
-  if (auto wrong = wrong_with(request)) return done(*std::move(wrong));
+  if (auto wrong = wrong_with(counter, request)) return done(*std::move(wrong));
   Waiter waiter{.id = breaker::unguessable_lease_id(),
                 .weight = weight,
                 .give_up = clock_.mono() + std::min(patience, kMostPatience),

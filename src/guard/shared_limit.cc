@@ -81,20 +81,23 @@ LeaseAnswer SharedLimit::counted(LeaseAnswer answer) {
   return answer;
 }
 
-std::optional<LeaseAnswer> SharedLimit::wrong_with(const LeaseRequest& request) {
+std::optional<LeaseAnswer> SharedLimit::wrong_with(const Counter& counter,
+                                                   const LeaseRequest& request) {
   if (request.id && !breaker::valid_lease_id(*request.id))
     return counted(no(LeaseRefusal::invalid_id));
   if (request.weight == 0) return counted(no(LeaseRefusal::never_fits));
   std::unique_lock lock(mutex_);
   sweep_locked(clock_.mono());
-  const bool full = held_.size() >= kMost;
+  // What was given stands, and takes no room.
+  const bool full = held_.size() >= kMost &&
+                    !(request.id && held_.contains({counter.key, std::string(*request.id)}));
   lock.unlock();
   if (full) return counted(no(LeaseRefusal::too_many_keys));
   return std::nullopt;
 }
 
 void SharedLimit::lease(const Counter& counter, const LeaseRequest& request, Done done) {
-  if (auto wrong = wrong_with(request)) return done(*std::move(wrong));
+  if (auto wrong = wrong_with(counter, request)) return done(*std::move(wrong));
   ask(counter, request.id ? std::string(*request.id) : breaker::unguessable_lease_id(),
       request.weight, [self = shared_from_this(), done = std::move(done)](LeaseAnswer answer) {
         done(self->counted(std::move(answer)));
@@ -102,7 +105,7 @@ void SharedLimit::lease(const Counter& counter, const LeaseRequest& request, Don
 }
 
 LeaseAnswer SharedLimit::lease_without(const Counter& counter, const LeaseRequest& request) {
-  if (auto wrong = wrong_with(request)) return *std::move(wrong);
+  if (auto wrong = wrong_with(counter, request)) return *std::move(wrong);
   return counted(without(counter,
                          request.id ? std::string(*request.id) : breaker::unguessable_lease_id(),
                          request.weight));

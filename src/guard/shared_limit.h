@@ -129,7 +129,7 @@ class SharedLimit : public std::enable_shared_from_this<SharedLimit> {
   using Heard = std::function<void(const store::redis::LeaseReply* reply, bool late)>;
 
   LeaseAnswer counted(LeaseAnswer answer);
-  std::optional<LeaseAnswer> wrong_with(const LeaseRequest& request);
+  std::optional<LeaseAnswer> wrong_with(const Counter& counter, const LeaseRequest& request);
   // Refusals of these three are not counted.
   void ask(const Counter& counter, const std::string& id, std::uint32_t weight, Done done);
   LeaseAnswer without(const Counter& counter, const std::string& id, std::uint32_t weight);
