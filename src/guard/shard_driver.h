@@ -298,6 +298,7 @@ class ShardDriver final : private store::redis::ClientEvents,
   }
   void probe();
   void look_at_epoch();
+  bool look_when_closed_ = false;
   void arm();
   void tell(const StoreEvent& event);
   void note_store_time(MonoTime now);

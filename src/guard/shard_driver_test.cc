@@ -267,6 +267,34 @@ TEST(ShardDriver, GivesBackWhenTheBreakerReleasedTheAsks) {
   EXPECT_EQ(rig.remaining(), 10U);
 }
 
+// Its probe was sent before, and nobody else sends one while it recovers.
+TEST(ShardDriver, TriesNamesThatCameWhileTheBreakerRecoveredOnceItIsClosed) {
+  const Rule rule(Algorithm::fixed_window, 10, 1h);
+  Rig rig(FailurePolicy::closed, rule);
+  rig.link.cut_down = true;
+  for (int i = 0; i < 6; ++i) {
+    rig.ask();
+    rig.loop.run_for(1ms);
+  }
+  rig.loop.run_for(50ms);
+  rig.link.cut_down = false;
+  rig.redis.mended(rig.link);
+  const auto state = [&] { return rig.driver.ladder().breaker().state(); };
+  for (int i = 0; i < 5'000 && state() != breaker::ProbeState::recovering; ++i) {
+    rig.loop.run_for(1ms);
+  }
+  ASSERT_EQ(state(), breaker::ProbeState::recovering);
+  rig.redis.redis().execute({"SET", "d_new_0", "7"});
+  int tried = 0;
+  rig.redis.on_command = [&](const std::vector<std::string>& command) {
+    tried += command.size() > 3 && command[3] == "d_new_0";
+  };
+  rig.driver.try_names({{"d_new_0", "d_"}});
+  rig.loop.run_for(5s);
+  EXPECT_EQ(state(), breaker::ProbeState::closed);
+  EXPECT_EQ(tried, 1);
+}
+
 // A connection that ends for another server's sake ends when nothing is on it.
 TEST(ShardDriver, IsBusyWithWhatItGivesBack) {
   const Rule rule(Algorithm::fixed_window, 10, 1h);

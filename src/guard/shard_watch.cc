@@ -159,6 +159,7 @@ void ShardDriver::changed(ProbeBreaker::Change change, const redis::ErrorRow* wh
       counters_.count_closing();
       say_back();
       seat_.store_there();
+      if (std::exchange(look_when_closed_, false)) look_at_epoch();
       break;
   }
   arm();
@@ -239,7 +240,10 @@ void ShardDriver::on_wake() {
 // The fleet's members are gone, and perhaps all the rest, or there are other names to be tried: the
 // self-test reads the epoch again, and tries them.
 void ShardDriver::look_at_epoch() {
-  if (stopping_ || ladder_.breaker().state() != breaker::ProbeState::closed) return;
+  if (stopping_) return;
+  // The breaker's own probe is the only one while it is not closed, and may have been sent before.
+  look_when_closed_ = ladder_.breaker().state() != breaker::ProbeState::closed;
+  if (look_when_closed_) return;
   client_.probe(options_.deadline, [](const redis::ErrorRow*, const redis::StoreReport*) {});
 }
 

@@ -146,6 +146,7 @@ void RedisSession::on_greeting(const Pending& pending, const Reply& reply, MonoT
       if (row == nullptr && state_ == State::greeting) {
         state_ = State::ready;
         events_.on_report(report_);
+        try_other_names(now);
       }
       return;
   }
@@ -170,6 +171,7 @@ void RedisSession::on_time(const Pending& pending, const Reply& reply, MonoTime 
     if (judge_report() != nullptr || state_ != State::greeting) return;
     state_ = State::ready;
     events_.on_report(report_);
+    try_other_names(now);
   }
 }
 
@@ -253,9 +255,19 @@ void RedisSession::probe(MonoTime deadline, ProbeHandler handler, MonoTime now) 
     return;
   }
   probe_.emplace(deadline, std::move(handler));
+  send_probe(now);
+}
+
+void RedisSession::send_probe(MonoTime now) {
   fresh_report_ = report_;
   send_name_tests(now);
   send_self_test(Kind::probe, false, now);
+}
+
+// There were other names to be tried before the reply came: a probe that nobody waits for.
+void RedisSession::try_other_names(MonoTime now) {
+  const bool can = state_ == State::ready && !self_test_in_flight_ && has_own_keys();
+  if (can && names_ != tried_names_) send_probe(now);
 }
 
 void RedisSession::on_probe(const Pending& pending, const Reply& reply, MonoTime now) {
@@ -263,6 +275,7 @@ void RedisSession::on_probe(const Pending& pending, const Reply& reply, MonoTime
   if (row != nullptr && row->error_class == ErrorClass::noscript && state_ == State::ready) return;
   if (row == nullptr) events_.on_report(report_);
   finish_probe(row);
+  if (row == nullptr) try_other_names(now);
 }
 
 void RedisSession::finish_probe(const ErrorRow* error) {

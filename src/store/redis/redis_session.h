@@ -125,8 +125,9 @@ class RedisSession {
            std::uint64_t token, MonoTime now);
   // The fleet's own keys are those of another shard from now on.
   void name_shard(std::string shard);
-  // Under these, too, the self-test finds out from now on whether counters can be kept. A node of a
-  // cluster says of each whether the user has the rights to it, and counts under its own alone.
+  // Under these, too, the self-test finds out from now on whether counters can be kept; where one
+  // is under way another follows it. A node of a cluster says of each whether the user has the
+  // rights to it, and counts under its own alone.
   void try_names(std::vector<policy::NameTrial> names) { names_ = std::move(names); }
   // Runs the self-test. One at a time.
   void probe(MonoTime deadline, ProbeHandler handler, MonoTime now);
@@ -210,6 +211,8 @@ class RedisSession {
   const ErrorRow* judge_report();
   std::string with_rights(std::string_view error) const;
   void on_refused_credentials(const ErrorRow& row, std::string_view text);
+  void send_probe(MonoTime now);
+  void try_other_names(MonoTime now);
   void on_probe(const Pending& pending, const Reply& reply, MonoTime now);
   void finish_probe(const ErrorRow* error);
 
@@ -241,7 +244,7 @@ class RedisSession {
   const KeySpace keys_;
   std::string trial_;  // see KeySpace::trial(), of shard_
   std::vector<policy::NameTrial> names_;
-  std::vector<policy::NameTrial> tried_names_;  // whose tests are on their way
+  std::vector<policy::NameTrial> tried_names_;  // by the last self-test
   Clock& clock_;
   SessionEvents& events_;
 

@@ -607,6 +607,42 @@ TEST(RedisSession, ProbesWithTheSelfTest) {
   EXPECT_EQ(rope.session.state(), State::ready);
 }
 
+// A reload that falls between the old names' tests and their replies.
+TEST(RedisSession, TriesNamesThatCameDuringASelfTestBehindIt) {
+  for (const bool greeting : {true, false}) {
+    Rope rope({.names = {{"d_old_0", "d_"}}});
+    // Somebody's: LuaRedis cannot count as that server does.
+    for (const char* name : {"d_old_0", "d_new_0"}) rope.redis.execute({"SET", name, "7"});
+    if (greeting) {
+      rope.session.opened({}, rope.now());
+      rope.execute();
+      rope.deliver();  // the credentials: the self-test is sent
+    } else {
+      rope.open();
+      rope.session.probe(
+          rope.now() + 20ms, [](const ErrorRow*, const StoreReport*) {}, rope.now());
+    }
+    ASSERT_NE(rope.session.output().find("d_old_0"), std::string::npos);
+    rope.execute();
+    rope.session.try_names({{"d_new_0", "d_"}});
+    const int before = rope.reports;
+    rope.deliver();
+    EXPECT_EQ(rope.session.state(), State::ready);
+    EXPECT_NE(rope.session.output().find("d_new_0"), std::string::npos) << greeting;
+    rope.exchange();
+    EXPECT_EQ(rope.reports, before + 2);
+    EXPECT_EQ(rope.session.state(), State::ready);
+    // Once: and the next probe is as ever.
+    bool answered = false;
+    rope.session.probe(
+        rope.now() + 20ms, [&](const ErrorRow* error, const StoreReport*) { answered = !error; },
+        rope.now());
+    rope.exchange();
+    EXPECT_TRUE(answered);
+    EXPECT_EQ(rope.reports, before + 3);
+  }
+}
+
 // ---- A node of a cluster
 
 TEST(RedisSession, HandsARedirectionOnAndDoesNotHoldItAgainstTheNode) {
