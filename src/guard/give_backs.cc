@@ -46,7 +46,7 @@ void GiveBacks::give_back(std::span<const Charge> charges, const Under& under) {
 
 void GiveBacks::send(std::uint64_t place) {
   if (!stopped_ && listener_.awaited() && waiting_.size() < kMostWaiting) {
-    waiting_.push_back(place);
+    wait(place);
     listener_.on_pause();
   } else {
     ask(place);
@@ -69,14 +69,28 @@ void GiveBacks::ask(std::uint64_t place) {
               *this, kTokens | place);
 }
 
+void GiveBacks::wait(std::uint64_t place) {
+  const Errand& errand = *errands_[place];
+  waiting_.push_back(place);
+  first_again_ = std::min(first_again_, errand.again);
+  first_until_ = std::min(first_until_, errand.until);
+}
+
 void GiveBacks::go_on() {
   const MonoTime now = clock_.mono();
   const bool awaited = listener_.awaited();
+  if (now < (awaited ? first_until_ : first_again_)) return;
   std::vector<std::uint64_t> due;
+  first_again_ = first_until_ = MonoTime::max();
   std::erase_if(waiting_, [&](std::uint64_t place) {
     const Errand& errand = *errands_[place];
     const bool is_due = now >= (awaited ? errand.until : errand.again);
-    if (is_due) due.push_back(place);
+    if (is_due) {
+      due.push_back(place);
+    } else {
+      first_again_ = std::min(first_again_, errand.again);
+      first_until_ = std::min(first_until_, errand.until);
+    }
     return is_due;
   });
   // Whose time is up is told so.
@@ -84,14 +98,8 @@ void GiveBacks::go_on() {
 }
 
 std::optional<MonoTime> GiveBacks::next_event() const {
-  const bool awaited = listener_.awaited();
-  std::optional<MonoTime> next;
-  for (const std::uint64_t place : waiting_) {
-    const Errand& errand = *errands_[place];
-    const MonoTime due = awaited ? errand.until : errand.again;
-    next = next ? std::min(*next, due) : due;
-  }
-  return next;
+  if (waiting_.empty()) return std::nullopt;
+  return listener_.awaited() ? first_until_ : first_again_;
 }
 
 void GiveBacks::stop() {
@@ -127,7 +135,7 @@ bool GiveBacks::pause(std::uint64_t place, const redis::Answer& answer) {
   }
   errand.redirects = 0;
   errand.again = std::min(now + pause_, errand.until);
-  waiting_.push_back(place);
+  wait(place);
   listener_.on_pause();
   if (under_way() == 0) listener_.on_none_under_way();
   return true;

@@ -111,6 +111,7 @@ class GiveBacks final : private store::redis::AskHandler {
 
   std::uint64_t take_place();
   void send(std::uint64_t place);
+  void wait(std::uint64_t place);
   void ask(std::uint64_t place);
   bool follow(std::uint64_t place, const store::redis::Answer& answer);
   bool pause(std::uint64_t place, const store::redis::Answer& answer);
@@ -127,6 +128,9 @@ class GiveBacks final : private store::redis::AskHandler {
   std::vector<std::unique_ptr<Errand>> errands_;
   std::vector<std::uint64_t> free_;
   std::vector<std::uint64_t> waiting_;  // for a server, or to be asked again
+  // The earliest of all that wait: each that is refused asks for it, and they may be thousands.
+  MonoTime first_again_ = MonoTime::max();
+  MonoTime first_until_ = MonoTime::max();
   bool stopped_ = false;
 };
 
