@@ -4,8 +4,8 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <chrono>
 #include <mutex>
-#include <system_error>
 #include <thread>
 
 #include <boost/asio/post.hpp>
@@ -69,28 +69,52 @@ void NameLookup::shutdown() {
 }
 
 void NameLookup::ask(const std::string& host, Done done) {
-  const auto [at, is_new] = asked_.try_emplace(host);
-  at->second.push_back({std::move(done), Work(io_.get_executor())});
-  if (!is_new || (asked_.size() <= kMostNames && begin(host))) return;
-  asio::post(io_, [this, host] { tell(host, {}); });
+  Asked one{std::move(done), Work(io_.get_executor())};
+  const auto at = asked_.find(host);
+  if (at != asked_.end()) {
+    at->second.push_back(std::move(one));
+    return;
+  }
+  std::vector<Asked> first;
+  first.push_back(std::move(one));
+  if (asked_.size() >= kMostNames || !begin(host)) {
+    asio::post(io_, [this, host] { tell(host, {}); });
+  }
+  // Last: a name that stands here will be told.
+  asked_.emplace(host, std::move(first));
 }
 
-// False: there is no thread for it.
+struct NameLookup::Answer {
+  std::string host;
+  Addresses found;
+};
+
+// False: there is no thread for it, or no memory.
 bool NameLookup::begin(const std::string& host) {
   try {
-    std::thread([this, box = mailbox_, resolve = resolve_, host] {
-      Addresses found;
+    auto answer = std::make_shared<Answer>(Answer{host, {}});
+    std::thread([this, box = mailbox_, resolve = resolve_, answer = std::move(answer)] {
       try {
-        found = resolve(host);
+        answer->found = resolve(answer->host);
       } catch (...) {
-        found.clear();  // as a name that has no address
+        answer->found.clear();  // as a name that has no address
       }
-      std::lock_guard lock(box->mutex);
-      if (box->io == nullptr) return;
-      asio::post(*box->io, [this, host, found = std::move(found)] { tell(host, found); });
+      // Whoever asked waits: where there is no memory to say it, it is said later.
+      while (!post(*box, answer)) std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }).detach();
     return true;
-  } catch (const std::system_error&) {
+  } catch (...) {
+    return false;
+  }
+}
+
+bool NameLookup::post(Mailbox& box, const std::shared_ptr<const Answer>& answer) {
+  std::lock_guard lock(box.mutex);
+  if (box.io == nullptr) return true;
+  try {
+    asio::post(*box.io, [this, answer] { tell(answer->host, answer->found); });
+    return true;
+  } catch (...) {
     return false;
   }
 }

@@ -49,9 +49,12 @@ class NameLookup final : public boost::asio::execution_context::service {
   };
   // Outlives the loop for as long as a thread knows it.
   struct Mailbox;
+  struct Answer;
 
   void shutdown() override;
   bool begin(const std::string& host);
+  // False: there is no memory for it. In the thread of the name.
+  bool post(Mailbox& box, const std::shared_ptr<const Answer>& answer);
   void tell(const std::string& host, const Addresses& found);
 
   boost::asio::io_context& io_;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -104,6 +105,38 @@ TEST_F(NameLookupTest, AResolverThatThrowsFindsNothing) {
   ask("throws");
   until_told(1);
   EXPECT_EQ(told_, std::vector<std::string>{"throws"});
+}
+
+// Copied into the thread of each name, and just now there is no memory for that.
+TEST(NameLookup, AnswersWhereThereIsNoMemoryForAThreadAndTheNextTimeAsEver) {
+  struct Resolver {
+    explicit Resolver(const bool& given) : no_memory(&given) {}
+    Resolver(const Resolver& other) : no_memory(other.no_memory) {
+      if (*no_memory) throw std::bad_alloc();
+    }
+    NameLookup::Addresses operator()(const std::string&) const {
+      return {asio::ip::make_address("192.0.2.1")};
+    }
+    const bool* no_memory;
+  };
+  bool no_memory = false;
+  asio::io_context io;
+  auto* const lookup = new NameLookup(io, Resolver(no_memory));
+  asio::add_service(io, lookup);  // it owns it
+  std::vector<std::size_t> told;
+  const auto ask = [&] {
+    lookup->ask("store", [&](const NameLookup::Addresses& found) { told.push_back(found.size()); });
+  };
+  no_memory = true;
+  ask();
+  ask();
+  io.run();
+  EXPECT_EQ(told, (std::vector<std::size_t>{0, 0}));
+  no_memory = false;
+  io.restart();
+  ask();
+  io.run();
+  EXPECT_EQ(told.back(), 1u);
 }
 
 // Each is a thread.
