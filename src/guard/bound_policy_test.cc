@@ -4,12 +4,14 @@
 
 #include <array>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
 
 #include "guard/compose.h"
 #include "guard/descriptor_values.h"
+#include "guard/fleet_hasher.h"
 #include "guard/plan.h"
 
 namespace weir::guard {
@@ -157,7 +159,8 @@ routes:
   for (const CounterHasher& hasher :
        {CounterHasher::of_process(), CounterHasher::of_fleet({1, 2, 3})}) {
     for (std::size_t length = 0; length <= 140; ++length) {
-      const std::string text(length, 'v');
+      std::string text(length, '\0');  // no two bytes alike
+      std::iota(text.begin(), text.end(), '\x21');
       const std::string_view address = length % 2 == 0 ? std::string_view(text) : "10.1.2.3";
       const std::array<Descriptor, 2> given{{{"user", text}, {"ip", address}}};
       // With values, and without them.
@@ -169,9 +172,27 @@ routes:
         ASSERT_EQ(plan.count, 4U);
         for (std::size_t i = 0; i < plan.count; ++i)
           EXPECT_EQ(plan.counters[i].digest, hasher(plan.counters[i].key)) << length << " " << i;
+        if (count == 0 || length > policy::KeyWriter::kMaxPlainValue) continue;
+        std::string wanted;
+        for (int shift = 0; shift < 64; shift += 8)
+          wanted += static_cast<char>(plan.counters[0].identity >> shift);
+        wanted += static_cast<char>(length);
+        EXPECT_EQ(plan.counters[0].key, wanted + text) << length;
       }
     }
   }
+}
+
+// Workers of different versions are one fleet while it is updated: this never changes.
+TEST(FleetHasher, DigestsAsEveryVersionOfAFleetDoes) {
+  const std::string key(
+      "\x01\x02\x03\x04\x05\x06\x07\x08\x05"
+      "alice",
+      14);
+  const KeyDigest digest = fleet_hasher("weir")(key);
+  EXPECT_EQ(digest.hi, 0x3906ed68ad5c4ae1U);
+  EXPECT_EQ(digest.lo, 0x35275f04414f6ae3U);
+  EXPECT_EQ(fleet_hasher("weir")(0x0807'0605'0403'0201, 5, "alice"), digest);
 }
 
 // What a report says before the store answers is made once a rule, not once a request.

@@ -1,11 +1,11 @@
 #include "guard/impl.h"
 
-#include <algorithm>
 #include <array>
 #include <optional>
 #include <vector>
 
 #include "guard/compose.h"
+#include "guard/fleet_hasher.h"
 #include "guard/openable.h"
 #include "guard/receipt_keys.h"
 #include "policy/envoy/name_trial.h"
@@ -77,14 +77,8 @@ Result<Guard::Impl::Stores> open_store(const policy::Model& model, std::unique_p
   return stores;
 }
 
-// In a fleet every worker must digest a counter alike: what a key's place and its turn in recovery
-// are drawn from.
 CounterHasher counter_hasher(const policy::Model& model, bool shared) {
-  if (!shared) return CounterHasher::of_process();
-  const ValueDigester::Digest digest = ValueDigester::from_text(model.store.prefix)("key hasher");
-  KeyHasher::Secret secret{};
-  std::copy(digest.begin(), digest.end(), secret.begin());
-  return CounterHasher::of_fleet(secret);
+  return shared ? guard::fleet_hasher(model.store.prefix) : CounterHasher::of_process();
 }
 
 bool same_journal(const policy::Model& a, const policy::Model& b) {
