@@ -423,6 +423,16 @@ TEST(RedisClientFaults, LeavesAloneWhatStandsWhereANameIsTried) {
   EXPECT_EQ(server.text({"LLEN", "d_list_weir-self-test_0"}), "1");
 }
 
+TEST(RedisClientFaults, TakesAwayWhatATestLeftWhereANameIsTried) {
+  RedisServer server;
+  server.execute({"SET", "d_text_weir-self-test_0", "1"});
+  auto options = RedisRig::on_port(server.port());
+  options.client.session.names = {{"d_text_weir-self-test_0", "d_"}};
+  RedisRig rig(options);
+  ASSERT_TRUE(rig.connect());
+  EXPECT_EQ(server.keys().size(), 1u) << "the epoch";
+}
+
 TEST(RedisClientFaults, RunsWithoutInfoAndSaysSo) {
   RedisServer server;
   server.execute({"ACL", "SETUSER", "default", "-info"});
