@@ -17,7 +17,8 @@ class DescriptorValues final : public Values {
   // Where a name is given twice, the first one holds.
   std::string_view value(const policy::Source& source) const noexcept override {
     for (const Descriptor& d : descriptors_) {
-      if (same_text(d.name, source.text) || source.is_called(d.name))
+      const bool is_header = source.kind == policy::SourceKind::header;
+      if (is_header ? source.is_called(d.name) : same_text(d.name, source.text))
         return d.value.data() != nullptr ? d.value : std::string_view("", 0);
     }
     return {};

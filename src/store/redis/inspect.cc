@@ -131,8 +131,11 @@ class Look final : private ClientEvents {
     auto known = std::find_if(faults.begin(), faults.end(), [](const StoreFault& fault) {
       return fault.text == kNodeOfACluster;
     });
-    if (known == faults.end()) known = faults.insert(faults.end(), {Severity::fatal, ""});
-    *known = {Severity::fatal, std::string(kNodeOfACluster)};
+    if (known != faults.end()) {
+      known->severity = Severity::fatal;
+    } else {
+      faults.push_back({Severity::fatal, std::string(kNodeOfACluster)});
+    }
   }
   void finish() {
     found_.took = clock_.mono() - begun_;
