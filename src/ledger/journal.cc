@@ -495,7 +495,8 @@ void Journal::look_at_file(std::unique_lock<std::mutex>& lock) {
   lock.lock();
   busy_since_.reset();
   next_look_ = mono_now() + kLookEvery;
-  if (std::exchange(hung_, false) && fit) failure_.reset();
+  // A disk that was found to hang has still to take something: nothing was written here.
+  hung_ = false;
   if (!fit) drop_file(lock, fit);
 }
 

@@ -355,9 +355,10 @@ Result<void> JournalFile::look() const {
   if (!options_.vfs.empty()) return {};
   for (const std::string& each : {folder_of(options_.path), options_.path, options_.path + "-wal",
                                   JournalMark::path_of(options_.path)}) {
-    if (::access(each.c_str(), W_OK) != 0) {
+    // Asked of whom it is written as, which access() does not.
+    if (::faccessat(AT_FDCWD, each.c_str(), W_OK, AT_EACCESS) != 0) {
       return Error{ErrorCode::unavailable,
-                   each + ": cannot be written to any more: " + std::strerror(errno)};
+                   each + ": cannot be written to: " + std::strerror(errno)};
     }
   }
   return {};

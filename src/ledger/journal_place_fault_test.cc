@@ -8,16 +8,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "ledger/journal.h"
 #include "ledger/journal_story.h"
+#include "testing/manual_clock.h"
 
 namespace weir::ledger {
 namespace {
@@ -150,6 +155,18 @@ TEST_F(JournalInItsPlace, MissesTheRightToWriteThatModesTookAway) {
   }
 }
 
+// A process that took another user's rights writes with these, not with those it was started with.
+TEST_F(JournalInItsPlace, MissesTheRightToWriteOfTheUserAsWhomItWrites) {
+  if (::geteuid() != 0) GTEST_SKIP() << "this process can be nobody else";
+  constexpr uid_t kNobody = 65'534;
+  ASSERT_EQ(::chown(outer_.path().c_str(), kNobody, kNobody), 0);
+  const bool possible =
+      expect_noticed_apart([] { return ::setegid(kNobody) == 0 && ::seteuid(kNobody) == 0; },
+                           [&] { ASSERT_EQ(::chmod(path().c_str(), 0440), 0); },
+                           [&] { ASSERT_EQ(::chmod(path().c_str(), 0640), 0); });
+  if (!possible) GTEST_SKIP() << "this process can be nobody else";
+}
+
 // As a file system that its system remounted after an error, or a volume of a container.
 TEST_F(JournalInItsPlace, MissesTheRightToWriteThatAMountTookAway) {
   const auto of_its_own = [] {
@@ -166,6 +183,39 @@ TEST_F(JournalInItsPlace, MissesTheRightToWriteThatAMountTookAway) {
       },
       [&] { ASSERT_EQ(::umount2(folder().c_str(), MNT_DETACH), 0); });
   if (!possible) GTEST_SKIP() << "this process may mount nothing";
+}
+
+// That it looks again says nothing of what it takes.
+TEST_F(JournalInItsPlace, IsNotBelievedAfterALookThatHungBeforeItTookSomething) {
+  weir::testing::ManualClock clock;
+  const auto opened = Journal::open({.folder = folder(), .clock = &clock, .wake = [] {}});
+  ASSERT_TRUE(opened) << opened.error().message;
+  Journal& journal = **opened;
+  ASSERT_TRUE(journal.writable()) << journal.status().why;
+  const auto log = [&] {
+    std::ifstream in(path() + "-wal", std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  const std::string before = log();
+  std::atomic<bool> over{false};
+  std::thread turns([&] {
+    while (!over) {
+      (void)journal.turn();
+      std::this_thread::sleep_for(std::chrono::microseconds(50));  // or nobody else gets its lock
+    }
+  });
+  // Nothing is to be written: what takes so long is a look.
+  EXPECT_TRUE(eventually([&] {
+    for (int i = 0; i < 20'000; ++i) {
+      clock.advance(Journal::kStuck * 2);
+      journal.look();
+    }
+    return journal.status().failures > 0;
+  }));
+  EXPECT_TRUE(eventually([&] { return journal.writable(); })) << journal.status().why;
+  over = true;
+  turns.join();
+  EXPECT_TRUE(log() != before) << "nothing was written";
 }
 
 // An empty folder where the journal's was may be what its disk was mounted on: what was recorded
