@@ -279,16 +279,32 @@ class CountingRelay {
   std::thread thread_;
 };
 
+// How often the server at `url` is waited for while it takes the events.
+int turns_of(const std::string& url, const std::vector<StoredEvent>& events,
+             std::vector<Applied>& applied) {
+  const auto port_at = url.find("127.0.0.1:") + 10;
+  const auto port_end = url.find('/', port_at);
+  CountingRelay relay(static_cast<std::uint16_t>(std::stoi(url.substr(port_at))));
+  auto ledger = open_ledger(url.substr(0, port_at) + std::to_string(relay.port()) +
+                            url.substr(port_end) + "?sslmode=disable&gssencmode=disable");
+  EXPECT_TRUE(ledger) << ledger.error().message;
+  if (!ledger) return 0;
+  const int before = relay.turns();
+  auto done = (*ledger)->apply(7, events, testing::at_second(1'700'000'100));
+  EXPECT_TRUE(done) << done.error().message;
+  if (done) applied = std::move(*done);
+  const int turns = relay.turns() - before;
+  ledger->reset();
+  return turns;
+}
+
+// What an answer is in pieces may count as several; a statement at a time is 4,000.
+constexpr int kTurnsOfABatch = 400;
+
 // A server that is a millisecond away took 4 s for a batch, and fell behind a worker that served
 // 500 calls a second.
 TEST_F(FleetLedger, IsNotWaitedForAStatementAtATime) {
   constexpr EventNumber kEvents = 2'000;
-  const auto port_at = url_.find("127.0.0.1:") + 10;
-  const auto port_end = url_.find('/', port_at);
-  CountingRelay relay(static_cast<std::uint16_t>(std::stoi(url_.substr(port_at))));
-  auto ledger = open_ledger(url_.substr(0, port_at) + std::to_string(relay.port()) +
-                            url_.substr(port_end) + "?sslmode=disable&gssencmode=disable");
-  ASSERT_TRUE(ledger) << ledger.error().message;
   std::vector<StoredEvent> events;
   for (EventNumber i = 1; i <= kEvents; ++i) {
     UsageEvent event = event_of(i);
@@ -296,12 +312,48 @@ TEST_F(FleetLedger, IsNotWaitedForAStatementAtATime) {
     event.tenant = tenant;
     events.push_back(testing::stored(i, event));
   }
-  const int before = relay.turns();
-  ASSERT_TRUE((*ledger)->apply(7, events, testing::at_second(1'700'000'100)));
-  // What an answer is in pieces may count as several; a statement at a time is 4,000.
-  EXPECT_LT(relay.turns() - before, 400);
-  ledger->reset();
+  std::vector<Applied> applied;
+  EXPECT_LT(turns_of(url_, events, applied), kTurnsOfABatch);
+  EXPECT_EQ(applied.size(), kEvents);
   expect_units(kEvents);
+}
+
+// Whether a key is new decides what is billed, and was asked for one at a time.
+TEST_F(FleetLedger, IsNotWaitedForAnIdempotencyKeyAtATime) {
+  constexpr EventNumber kEvents = 2'000;
+  std::vector<StoredEvent> events;
+  for (EventNumber i = 1; i <= kEvents; ++i) {
+    UsageEvent event = event_of(i);
+    const std::string key = "request " + std::to_string(i / 2);
+    event.idempotency_key = key;
+    if (i % 200 == 1) event.units = 5;  // not what came with the key before
+    events.push_back(testing::stored(i, event));
+  }
+  std::vector<Applied> applied;
+  EXPECT_LT(turns_of(url_, events, applied), kTurnsOfABatch);
+  ASSERT_EQ(applied.size(), kEvents);
+  using Outcome = Applied::Outcome;
+  for (EventNumber i = 1; i <= kEvents; ++i) {
+    // Of each pair the first is billed; request 0 has one.
+    const Outcome due = i % 2 == 0 || i == 1 ? Outcome::billed
+                        : i % 200 == 1       ? Outcome::rejected
+                                             : Outcome::repeated;
+    ASSERT_EQ(applied[i - 1].outcome, due) << i << ": " << applied[i - 1].reason;
+  }
+  expect_units(kEvents / 2 + 5);
+}
+
+// Why the server ended the connection is said, not only that it is gone.
+TEST_F(FleetLedger, SaysWhyAConnectionWasLost) {
+  auto session = open_postgres_session(url_);
+  ASSERT_TRUE(session) << session.error().message;
+  Result<void> done =
+      (*session)->run_by_the_way("SELECT pg_terminate_backend(pg_backend_pid())", {});
+  if (done) done = (*session)->run_by_the_way("SELECT 1", {});
+  if (done) done = (*session)->hear();
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, ErrorCode::unavailable);
+  EXPECT_NE(done.error().message.find("57P01"), std::string::npos) << done.error().message;
 }
 
 // What is refused is known when all of it is sent, and takes nothing along.

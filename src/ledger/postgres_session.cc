@@ -159,31 +159,63 @@ class PostgresSession final : public SqlSession {
 
   Result<void> run(const char* sql, std::initializer_list<SqlValue> values,
                    const std::function<void(const SqlRow&)>& row) override {
-    if (auto sent = send_waiting(); !sent) return sent;
+    if (auto heard = hear(); !heard) return heard;
     auto name = prepared(sql, values);
     if (!name) return name.error();
     const Parameters parameters(values);
     const auto result = answer([&] { return parameters.send(connection_.get(), name->c_str()); });
     if (!result) return result.error();
     if (auto fine = check(result->get()); !fine) return fine;
-    for (int i = 0; row && i < PQntuples(result->get()); ++i) row(Row(result->get(), i));
+    tell(result->get(), row);
     return {};
   }
 
-  Result<void> run_by_the_way(const char* sql, std::initializer_list<SqlValue> values) override {
+  Result<void> run_by_the_way(const char* sql, std::initializer_list<SqlValue> values,
+                              const std::function<void(const SqlRow&)>& row) override {
     if (auto name = prepared(sql, values); !name) return name.error();
-    waiting_.emplace_back(sql, Parameters(values));
-    return waiting_.size() < kAtOnce ? Result<void>() : send_waiting();
+    waiting_.push_back({sql, Parameters(values), row});
+    return waiting_.size() < kAtOnce ? Result<void>() : hear();
+  }
+
+  // Sends together what waits, and hears what became of each.
+  Result<void> hear() override {
+    if (waiting_.empty()) return {};
+    const auto waiting = std::exchange(waiting_, {});
+    PGconn* const connection = connection_.get();
+    if (given_up_) return no_answer();
+    if (PQenterPipelineMode(connection) == 0) return gone();
+    for (const Waiting& each : waiting) {
+      if (each.parameters.send(connection, statements_.at(each.sql).c_str()) == 0)
+        return give_up(gone());
+    }
+    if (PQpipelineSync(connection) == 0) return give_up(gone());
+    // The first that failed says why; those behind it were passed over, or the connection was lost
+    // for the same reason.
+    Result<void> done;
+    for (std::size_t at = 0;;) {
+      auto result = next_result();
+      if (!result) return give_up(done ? result.error() : done.error());
+      if (!*result) {  // the end of one statement's
+        ++at;
+        if (PQstatus(connection) == CONNECTION_OK) continue;
+        return give_up(done ? gone() : done.error());
+      }
+      if (PQresultStatus(result->get()) == PGRES_PIPELINE_SYNC) break;
+      if (done) done = check(result->get());
+      if (done && at < waiting.size()) tell(result->get(), waiting[at].row);
+    }
+    if (PQexitPipelineMode(connection) == 0) return give_up(gone());
+    return done;
   }
 
   Result<void> script(const char* sql) override {
-    if (auto sent = send_waiting(); !sent) return sent;
+    if (auto heard = hear(); !heard) return heard;
     const auto result = answer([&] { return PQsendQuery(connection_.get(), sql); });
     return result ? check(result->get()) : result.error();
   }
   Result<void> begin() override { return script("BEGIN"); }
   Result<void> commit() override {
-    if (auto sent = send_waiting(); !sent) return sent;
+    if (auto heard = hear(); !heard) return heard;
     const auto result = answer([&] { return PQsendQuery(connection_.get(), "COMMIT"); });
     if (!result) return result.error();
     if (auto fine = check(result->get()); !fine) return fine;
@@ -212,6 +244,12 @@ class PostgresSession final : public SqlSession {
   }
 
  private:
+  struct Waiting {
+    const char* sql;
+    Parameters parameters;
+    std::function<void(const SqlRow&)> row;
+  };
+
   Result<void> check(const PGresult* result) const {
     const ExecStatusType status = PQresultStatus(result);
     if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK) return {};
@@ -224,32 +262,8 @@ class PostgresSession final : public SqlSession {
                      (state != nullptr ? " (" + std::string(state) + ")" : std::string())};
   }
 
-  // Sends together what waits, and hears what became of each.
-  Result<void> send_waiting() {
-    if (waiting_.empty()) return {};
-    const auto waiting = std::exchange(waiting_, {});
-    PGconn* const connection = connection_.get();
-    if (given_up_) return no_answer();
-    if (PQenterPipelineMode(connection) == 0) return gone();
-    for (const auto& [sql, parameters] : waiting) {
-      if (parameters.send(connection, statements_.at(sql).c_str()) == 0) return give_up(gone());
-    }
-    if (PQpipelineSync(connection) == 0) return give_up(gone());
-    Result<void> done;
-    for (;;) {
-      auto result = next_result();
-      if (!result) return give_up(result.error());
-      if (!*result) {  // the end of one statement's
-        if (PQstatus(connection) == CONNECTION_OK) continue;
-        return give_up(done ? gone() : done.error());
-      }
-      const ExecStatusType status = PQresultStatus(result->get());
-      if (status == PGRES_PIPELINE_SYNC) break;
-      // The first that failed says why; those behind it were passed over.
-      if (done) done = check(result->get());
-    }
-    if (PQexitPipelineMode(connection) == 0) return give_up(gone());
-    return done;
+  static void tell(const PGresult* result, const std::function<void(const SqlRow&)>& row) {
+    for (int i = 0; row && i < PQntuples(result); ++i) row(Row(result, i));
   }
 
   // Nobody can tell any more which answer is whose.
@@ -325,7 +339,7 @@ class PostgresSession final : public SqlSession {
   const Nanos patience_;
   const StopFlag stop_;
   bool given_up_ = false;
-  std::vector<std::pair<const char*, Parameters>> waiting_;  // to be sent together
+  std::vector<Waiting> waiting_;  // to be sent together
   std::map<const char*, std::string> statements_;
 };
 

@@ -39,12 +39,16 @@ class SqlSession {
   // `sql` is a literal: its statement is prepared once. `row` may be empty.
   virtual Result<void> run(const char* sql, std::initializer_list<SqlValue> values,
                            const std::function<void(const SqlRow&)>& row = {}) = 0;
-  // The same, whose rows nobody asks for, sooner or later: a server that is far need not be waited
-  // for a statement at a time. What went wrong with it is said by a later call, by commit() at the
-  // latest, and after that nothing of the transaction stands.
-  virtual Result<void> run_by_the_way(const char* sql, std::initializer_list<SqlValue> values) {
-    return run(sql, values);
+  // The same, sooner or later: a server that is far need not be waited for a statement at a time.
+  // Its rows come, and what went wrong with it is said, by a later call, by hear() or commit() at
+  // the latest; after an error nothing of the transaction stands. `row` must live until then, or
+  // until rollback().
+  virtual Result<void> run_by_the_way(const char* sql, std::initializer_list<SqlValue> values,
+                                      const std::function<void(const SqlRow&)>& row = {}) {
+    return run(sql, values, row);
   }
+  // Waits for what was to run by the way.
+  virtual Result<void> hear() { return {}; }
   // Several statements without parameters.
   virtual Result<void> script(const char* sql) = 0;
 

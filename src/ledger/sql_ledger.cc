@@ -90,6 +90,17 @@ Applied rejected(std::string reason) {
   return {Outcome::rejected, std::move(reason)};
 }
 
+// What is told, where it can be a call's.
+Result<UsageEvent> acceptable(const StoredEvent& stored) {
+  auto event = stored.read();
+  if (event && (event->units > kMaxUnits || event->overspent > event->units)) {
+    return Error{ErrorCode::invalid_argument, "usage event: of " + std::to_string(event->units) +
+                                                  " units, " + std::to_string(event->overspent) +
+                                                  " overspent: no call has so many"};
+  }
+  return event;
+}
+
 }  // namespace
 
 Result<void> check_ledger_url(const std::string& url) {
@@ -225,11 +236,13 @@ Result<void> SqlLedger::apply_all(std::uint64_t name, std::span<const StoredEven
                                   Instant now, std::vector<Applied>& out) {
   auto balance = journal(name);
   if (!balance) return balance.error();
-  Batch batch{.journal = number(name), .now = nanos(now), .balance = *balance, .lines = {}};
+  Batch batch{
+      .journal = number(name), .now = nanos(now), .balance = *balance, .lines = {}, .claims = {}};
   auto mark = session_->run("SELECT keys_forgotten_before FROM ledger", {}, [&](const SqlRow& row) {
     batch.keys_forgotten_before = row.number(0);
   });
   if (!mark) return mark;
+  if (auto claimed = claim_keys(batch, events); !claimed) return claimed;
   for (const StoredEvent& stored : events) {
     auto applied =
         stored.number <= balance->last ? seen_before(batch, stored) : apply_one(batch, stored);
@@ -269,18 +282,13 @@ Result<Applied> SqlLedger::seen_before(const Batch& batch, const StoredEvent& st
 }
 
 Result<Applied> SqlLedger::apply_one(Batch& batch, const StoredEvent& stored) {
-  const auto event = stored.read();
+  const auto event = acceptable(stored);
   if (!event) return rejected(event.error().message);
-  if (event->units > kMaxUnits || event->overspent > event->units) {
-    return rejected("usage event: of " + std::to_string(event->units) + " units, " +
-                    std::to_string(event->overspent) + " overspent: no call has so many");
-  }
   Applied applied;
   if (!event->idempotency_key.empty()) {
-    auto known = by_key(batch, *event);
-    if (!known) return known.error();
-    if (*known && (*known)->outcome == Outcome::rejected) return **known;
-    if (*known) applied = **known;
+    auto known = by_key(batch, stored.number, *event);
+    if (known && known->outcome == Outcome::rejected) return *known;
+    if (known) applied = *known;
   }
   const bool repeated = applied.outcome == Outcome::repeated;
   const std::int64_t forgiven =
@@ -309,30 +317,50 @@ Result<Applied> SqlLedger::apply_one(Batch& batch, const StoredEvent& stored) {
   return applied;
 }
 
-Result<std::optional<Applied>> SqlLedger::by_key(const Batch& batch, const UsageEvent& event) {
-  // It may repeat what came up to so long before it.
-  if (nanos(event.at - options_.retry_window) < batch.keys_forgotten_before) {
-    return std::optional(
-        rejected("older than idempotency keys are remembered: nobody knows whether it was billed"));
+// It may repeat what came up to so long before it.
+bool SqlLedger::too_old(const Batch& batch, const UsageEvent& event) const {
+  return nanos(event.at - options_.retry_window) < batch.keys_forgotten_before;
+}
+
+Result<void> SqlLedger::claim_keys(Batch& batch, std::span<const StoredEvent> events) {
+  std::vector<std::pair<UsageEvent, Claim*>> claims;
+  for (const StoredEvent& stored : events) {
+    if (stored.number <= batch.balance.last) continue;
+    const auto event = acceptable(stored);
+    if (!event || event->idempotency_key.empty() || too_old(batch, *event)) continue;
+    Claim& claim = batch.claims[stored.number];
+    auto done = session_->run_by_the_way(
+        "INSERT INTO keys VALUES($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING RETURNING 1",
+        {event->tenant, SqlText{event->route}, SqlText{event->rule}, event->idempotency_key,
+         number(event->units), nanos(event->at), batch.now},
+        [&claim](const SqlRow&) { claim.fresh = true; });
+    if (!done) return done;
+    claims.emplace_back(*event, &claim);
   }
-  bool fresh = false;
-  auto done = session_->run(
-      "INSERT INTO keys VALUES($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING RETURNING 1",
-      {event.tenant, SqlText{event.route}, SqlText{event.rule}, event.idempotency_key,
-       number(event.units), nanos(event.at), batch.now},
-      [&](const SqlRow&) { fresh = true; });
-  if (!done) return done.error();
-  if (fresh) return std::optional<Applied>();
-  std::int64_t units = 0;
-  done = session_->run(
-      "SELECT units FROM keys WHERE tenant = $1 AND route = $2 AND rule = $3 AND key = $4",
-      {event.tenant, SqlText{event.route}, SqlText{event.rule}, event.idempotency_key},
-      [&](const SqlRow& row) { units = row.number(0); });
-  if (!done) return done.error();
-  if (units == number(event.units)) return std::optional(Applied{Outcome::repeated, {}});
-  return std::optional(rejected("its idempotency key was used before, for " +
-                                std::to_string(units) + " units instead of " +
-                                std::to_string(event.units)));
+  if (auto heard = session_->hear(); !heard) return heard;
+  for (const auto& [event, claim] : claims) {
+    if (claim->fresh) continue;
+    auto done = session_->run_by_the_way(
+        "SELECT units FROM keys WHERE tenant = $1 AND route = $2 AND rule = $3 AND key = $4",
+        {event.tenant, SqlText{event.route}, SqlText{event.rule}, event.idempotency_key},
+        [known = claim](const SqlRow& row) { known->units = row.number(0); });
+    if (!done) return done;
+  }
+  return session_->hear();
+}
+
+std::optional<Applied> SqlLedger::by_key(const Batch& batch, EventNumber number,
+                                         const UsageEvent& event) const {
+  if (too_old(batch, event)) {
+    return rejected(
+        "older than idempotency keys are remembered: nobody knows whether it was billed");
+  }
+  const Claim& claim = batch.claims.at(number);
+  if (claim.fresh) return std::nullopt;
+  const auto units = static_cast<std::uint64_t>(claim.units);
+  if (units == event.units) return Applied{Outcome::repeated, {}};
+  return rejected("its idempotency key was used before, for " + std::to_string(units) +
+                  " units instead of " + std::to_string(event.units));
 }
 
 Result<void> SqlLedger::write(const Batch& batch) {
@@ -349,7 +377,7 @@ Result<void> SqlLedger::write(const Batch& batch) {
     if (!done) return done;
   }
   const JournalBalance& balance = batch.balance;
-  return session_->run(
+  return session_->run_by_the_way(
       "INSERT INTO journals VALUES($1, $2, $3, $4, $5, $6) ON CONFLICT(name) DO UPDATE SET"
       "  last = excluded.last, events = excluded.events, units = excluded.units,"
       "  repeated = excluded.repeated, rejected = excluded.rejected",
@@ -359,8 +387,8 @@ Result<void> SqlLedger::write(const Batch& batch) {
 
 Result<void> SqlLedger::write_rejection(std::int64_t journal, EventNumber event,
                                         const std::string& reason) {
-  return session_->run("INSERT INTO rejections VALUES($1, $2, $3)",
-                       {journal, number(event), SqlText{reason}});
+  return session_->run_by_the_way("INSERT INTO rejections VALUES($1, $2, $3)",
+                                  {journal, number(event), SqlText{reason}});
 }
 
 // A few of the oldest at a time, so that no batch pays for all.
@@ -406,7 +434,7 @@ Result<void> SqlLedger::reject(std::uint64_t journal, EventNumber event,
   auto balance = this->journal(journal);
   if (!balance) done = balance.error();
   if (done && event > balance->last) {
-    Batch batch{.journal = number(journal), .balance = *balance, .lines = {}};
+    Batch batch{.journal = number(journal), .balance = *balance, .lines = {}, .claims = {}};
     batch.balance.rejected += event - batch.balance.last;
     batch.balance.last = event;
     done = write_rejection(batch.journal, event, reason);

@@ -37,12 +37,18 @@ class SqlLedger final : public Ledger {
   struct Added {
     std::int64_t events = 0, units = 0, overspent = 0, forgiven = 0;
   };
+  // What became of an event's idempotency key: it is new, or came with so many units before.
+  struct Claim {
+    bool fresh = false;
+    std::int64_t units = 0;
+  };
   struct Batch {
     std::int64_t journal = 0;
     std::int64_t now = 0;
     JournalBalance balance;
     std::int64_t keys_forgotten_before = 0;
     std::map<LineKey, Added> lines;
+    std::map<EventNumber, Claim> claims;  // of the events with an idempotency key
   };
 
   SqlLedger(std::unique_ptr<SqlSession> session, LedgerOptions options)
@@ -55,8 +61,13 @@ class SqlLedger final : public Ledger {
                          std::vector<Applied>& out);
   Result<Applied> apply_one(Batch& batch, const StoredEvent& stored);
   Result<Applied> seen_before(const Batch& batch, const StoredEvent& stored);
+  // Whether it is older than the keys that are remembered.
+  bool too_old(const Batch& batch, const UsageEvent& event) const;
+  // All of a batch together: each alone would be waited for.
+  Result<void> claim_keys(Batch& batch, std::span<const StoredEvent> events);
   // Empty: the key is new. Otherwise what it makes of the event.
-  Result<std::optional<Applied>> by_key(const Batch& batch, const UsageEvent& event);
+  std::optional<Applied> by_key(const Batch& batch, EventNumber number,
+                                const UsageEvent& event) const;
   Result<void> write(const Batch& batch);
   Result<void> write_rejection(std::int64_t journal, EventNumber number, const std::string& reason);
   Result<void> forget(std::int64_t journal, Instant now);
