@@ -25,7 +25,7 @@ bool valid_lease_id(std::string_view id) noexcept {
 }
 
 std::string unguessable_lease_id() {
-  // In one go: a std::random_device opens and closes for each half of a number.
+  // From the system, at once: a std::random_device may ask the processor, which takes its time.
   std::array<std::uint64_t, 2> bits{};
   if (getentropy(bits.data(), sizeof(bits)) != 0) bits = {random_number(), random_number()};
   return hex(bits[0]) + hex(bits[1]);
