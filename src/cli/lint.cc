@@ -118,8 +118,7 @@ class Linter {
 
   std::string summary() const {
     if (!not_asked_.empty() && faults_ == 0) {
-      return "no faults in the file; its " + not_asked_ +
-             (not_asked_.ends_with('s') ? " were" : " was") + " not asked";
+      return "no faults in the file; its " + not_asked_ + " could not be asked";
     }
     if (faults_ != 0 && warnings_ != 0) {
       return counted(faults_, "fault") + ", " + counted(warnings_, "warning");

@@ -249,7 +249,10 @@ Loaded load_path(const std::string& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return load_directory(path);
   const auto text = read_file(path);
-  if (!text) return {.faults = {whole_file(path, "cannot be read", "")}, .unreadable = true};
+  if (!text)
+    return {
+        .faults = {whole_file(path, "cannot be read", "a policy file that is there and readable")},
+        .unreadable = true};
   if (domain_of(*text)) return load_text(*text, path);
   FaultList faults(path);
   auto model = read_policy(*text, faults);

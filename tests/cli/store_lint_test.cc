@@ -164,7 +164,7 @@ TEST_F(StoreLint, CannotSayWhereTheStoreIsAway) {
   EXPECT_EQ(outcome.exit_code, 3);
   EXPECT_THAT(outcome.err, HasSubstr("nothing listens there; is it up, and is the port right?"));
   EXPECT_THAT(outcome.out,
-              HasSubstr("weir.yaml: no faults in the file; its store was not asked\n"));
+              HasSubstr("weir.yaml: no faults in the file; its store could not be asked\n"));
   RedisServer server;
   EXPECT_EQ(lint({"--store", url_of(server)}).exit_code, 0) << "the same policy on another store";
   server.pause();
@@ -200,8 +200,9 @@ TEST_F(StoreLint, LooksAtTheFallbackAsAtTheStore) {
   const Outcome away = lint();
   EXPECT_EQ(away.exit_code, 3);
   EXPECT_THAT(away.err, HasSubstr("fallback store redis://***@127.0.0.1:"));
-  EXPECT_THAT(away.out,
-              HasSubstr("weir.yaml: no faults in the file; its fallback store was not asked\n"));
+  EXPECT_THAT(
+      away.out,
+      HasSubstr("weir.yaml: no faults in the file; its fallback store could not be asked\n"));
   EXPECT_THAT(lint({"--json"}).out, HasSubstr("\"store_asked\":false"));
 }
 
