@@ -93,14 +93,14 @@ struct NameLookup::Answer {
 bool NameLookup::begin(const std::string& host) {
   try {
     auto answer = std::make_shared<Answer>(Answer{host, {}});
-    std::thread([this, box = mailbox_, resolve = resolve_, answer = std::move(answer)] {
+    std::thread([whose = this, box = mailbox_, resolve = resolve_, answer = std::move(answer)] {
       try {
         answer->found = resolve(answer->host);
       } catch (...) {
         answer->found.clear();  // as a name that has no address
       }
       // Whoever asked waits: where there is no memory to say it, it is said later.
-      while (!post(*box, answer)) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      while (!post(whose, *box, answer)) std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }).detach();
     return true;
   } catch (...) {
@@ -108,11 +108,12 @@ bool NameLookup::begin(const std::string& host) {
   }
 }
 
-bool NameLookup::post(Mailbox& box, const std::shared_ptr<const Answer>& answer) {
+bool NameLookup::post(NameLookup* whose, Mailbox& box,
+                      const std::shared_ptr<const Answer>& answer) {
   std::lock_guard lock(box.mutex);
   if (box.io == nullptr) return true;
   try {
-    asio::post(*box.io, [this, answer] { tell(answer->host, answer->found); });
+    asio::post(*box.io, [whose, answer] { whose->tell(answer->host, answer->found); });
     return true;
   } catch (...) {
     return false;

@@ -53,8 +53,8 @@ class NameLookup final : public boost::asio::execution_context::service {
 
   void shutdown() override;
   bool begin(const std::string& host);
-  // False: there is no memory for it. In the thread of the name.
-  bool post(Mailbox& box, const std::shared_ptr<const Answer>& answer);
+  // False: there is no memory for it. In the thread of the name, which may outlive whose it is.
+  static bool post(NameLookup* whose, Mailbox& box, const std::shared_ptr<const Answer>& answer);
   void tell(const std::string& host, const Addresses& found);
 
   boost::asio::io_context& io_;
