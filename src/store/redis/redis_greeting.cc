@@ -66,6 +66,7 @@ void RedisSession::send_scripts(MonoTime now) {
   if (has_own_keys()) {
     send_self_test(Kind::self_test, false, now);
   } else {
+    tested_shard_.clear();
     writer.command({"TIME"});
     sent(Kind::time, now);
   }
@@ -146,7 +147,7 @@ void RedisSession::on_greeting(const Pending& pending, const Reply& reply, MonoT
       if (row == nullptr && state_ == State::greeting) {
         state_ = State::ready;
         events_.on_report(report_);
-        try_other_names(now);
+        test_what_changed(now);
       }
       return;
   }
@@ -171,7 +172,7 @@ void RedisSession::on_time(const Pending& pending, const Reply& reply, MonoTime 
     if (judge_report() != nullptr || state_ != State::greeting) return;
     state_ = State::ready;
     events_.on_report(report_);
-    try_other_names(now);
+    test_what_changed(now);
   }
 }
 
@@ -264,10 +265,11 @@ void RedisSession::send_probe(MonoTime now) {
   send_self_test(Kind::probe, false, now);
 }
 
-// There were other names to be tried before the reply came: a probe that nobody waits for.
-void RedisSession::try_other_names(MonoTime now) {
+// The shard, or the names to be tried, became others before the reply came: a probe that nobody
+// waits for.
+void RedisSession::test_what_changed(MonoTime now) {
   const bool can = state_ == State::ready && !self_test_in_flight_ && has_own_keys();
-  if (can && names_ != tried_names_) send_probe(now);
+  if (can && (shard_ != tested_shard_ || names_ != tried_names_)) send_probe(now);
 }
 
 void RedisSession::on_probe(const Pending& pending, const Reply& reply, MonoTime now) {
@@ -275,7 +277,7 @@ void RedisSession::on_probe(const Pending& pending, const Reply& reply, MonoTime
   if (row != nullptr && row->error_class == ErrorClass::noscript && state_ == State::ready) return;
   if (row == nullptr) events_.on_report(report_);
   finish_probe(row);
-  if (row == nullptr) try_other_names(now);
+  if (row == nullptr) test_what_changed(now);
 }
 
 void RedisSession::finish_probe(const ErrorRow* error) {

@@ -123,7 +123,8 @@ class RedisSession {
   //              `options` point to lives until the answer.
   void ask(std::span<const Counter> counters, const AskOptions& options, AskHandler& handler,
            std::uint64_t token, MonoTime now);
-  // The fleet's own keys are those of another shard from now on.
+  // The fleet's own keys are those of another shard from now on; where a self-test is under way
+  // another follows it.
   void name_shard(std::string shard);
   // Under these, too, the self-test finds out from now on whether counters can be kept; where one
   // is under way another follows it. A node of a cluster says of each whether the user has the
@@ -212,7 +213,7 @@ class RedisSession {
   std::string with_rights(std::string_view error) const;
   void on_refused_credentials(const ErrorRow& row, std::string_view text);
   void send_probe(MonoTime now);
-  void try_other_names(MonoTime now);
+  void test_what_changed(MonoTime now);
   void on_probe(const Pending& pending, const Reply& reply, MonoTime now);
   void finish_probe(const ErrorRow* error);
 
@@ -278,7 +279,7 @@ class RedisSession {
   StoreReport report_;
   StoreReport fresh_report_;
   std::string token_;
-  std::string tested_shard_;  // whose own keys the self-test on its way is about
+  std::string tested_shard_;  // whose own keys the last self-test is about
   std::uint64_t random_;
 };
 

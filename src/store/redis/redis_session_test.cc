@@ -781,5 +781,23 @@ TEST(RedisSession, KeepsItsShardsOwnKeysWhereItIsToldTo) {
   EXPECT_TRUE(rope.redis.keys().contains("weir:1:{!b}epoch"));
 }
 
+TEST(RedisSession, TestsTheShardThatItWasNamedDuringASelfTestBehindIt) {
+  for (const char* first : {"", "a"}) {
+    SCOPED_TRACE(first);
+    Rope rope({.shard = first, .cluster = true});
+    rope.session.opened({}, rope.now());
+    rope.execute();
+    rope.deliver();  // the credentials: the self-test is sent
+    rope.execute();
+    rope.session.name_shard("b");
+    const int before = rope.reports;
+    rope.exchange();
+    EXPECT_EQ(rope.session.state(), State::ready);
+    EXPECT_TRUE(rope.redis.keys().contains("weir:1:{!b}epoch"));
+    EXPECT_EQ(rope.reports, before + 2);
+    EXPECT_EQ(rope.session.report().shard, "b");
+  }
+}
+
 }  // namespace
 }  // namespace weir::store::redis
