@@ -171,11 +171,9 @@ class SharedDomainAsk final : public SharedAsk {
     job_.afterwards(plan, findings(), by_store, after);
     const std::span<const store::Counter> counters(after.counters.data(), after.count);
     const MonoTime now = impl_.clock().mono();
-    for (const InSlot& each : by_slot(counters.first(after.refunds), *impl_.shared())) {
-      auto errand = std::make_unique<LooseErrand>(each.counters, domain_.loaded_at, nullptr);
-      errand->where = verdict.rung == Rung::fallback ? Where::fallback : Where::first;
-      LooseErrand::send(std::move(errand), *impl_.shared(), now);
-    }
+    give_back_charged(counters.first(after.refunds),
+                      verdict.rung == Rung::fallback ? Where::fallback : Where::first,
+                      domain_.loaded_at, *impl_.shared(), now);
     charge_rest(counters.subspan(after.refunds), verdict, request.when_store_fails,
                 domain_.loaded_at, *impl_.shared(), now);
   }

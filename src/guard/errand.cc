@@ -60,6 +60,16 @@ void charge_rest(std::span<const store::Counter> drains, const ladder::LadderVer
                              std::span(findings).first(drains.size()));
 }
 
+void give_back_charged(std::span<const store::Counter> refunds, SharedAsk::Where where,
+                       Instant loaded_at, SharedStore& store, MonoTime now) {
+  for (const InSlot& each : by_slot(refunds, store)) {
+    auto errand = std::make_unique<LooseErrand>(each.counters, loaded_at, nullptr);
+    errand->where = where;
+    errand->gives_back = true;
+    LooseErrand::send(std::move(errand), store, now);
+  }
+}
+
 void LooseErrand::send(std::unique_ptr<LooseErrand> errand, SharedStore& store, MonoTime now) {
   errand->answer_by = now + store.deadline();
   store.decide(*errand.release());

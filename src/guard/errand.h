@@ -53,6 +53,12 @@ std::vector<InSlot> by_slot(std::span<const store::Counter> counters, const Shar
 void charge_rest(std::span<const store::Counter> drains, const ladder::LadderVerdict& verdict,
                  FailurePolicy policy, Instant loaded_at, SharedStore& store, MonoTime now);
 
+// Gives back what a store charged for a request that is not served: `refunds` are its counters, to
+// be refunded by their receipts. It is asked again until the store has done it or time is up, and
+// counted: see GiveBacks.
+void give_back_charged(std::span<const store::Counter> refunds, SharedAsk::Where where,
+                       Instant loaded_at, SharedStore& store, MonoTime now);
+
 // One that nobody waits for: it goes once it was decided.
 class LooseErrand final : public Errand {
  public:

@@ -38,8 +38,9 @@ void GiveBacks::give_back(std::span<const Charge> charges, const Under& under) {
     counter.receipt = charges[i].receipt;
   }
   errand.under = under;
-  errand.until = clock_.mono() + patience_;
+  errand.until = clock_.mono() + kPatience;
   errand.again = {};
+  errand.pause = kFirstPause;
   errand.redirects = 0;
   send(place);
 }
@@ -134,7 +135,8 @@ bool GiveBacks::pause(std::uint64_t place, const redis::Answer& answer) {
     return false;
   }
   errand.redirects = 0;
-  errand.again = std::min(now + pause_, errand.until);
+  errand.again = std::min(now + errand.pause, errand.until);
+  errand.pause = std::min(errand.pause * 2, kMostPause);
   wait(place);
   listener_.on_pause();
   if (under_way() == 0) listener_.on_none_under_way();

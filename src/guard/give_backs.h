@@ -28,13 +28,16 @@ namespace weir::guard {
 //   it did nothing (redis::Carried::no)      it is asked again, until time is up; then it is lost
 //   perhaps it did, or the connection ended  lost
 //
-// Guarantees:  none is carried out twice, nor after `patience`: what is lost stays charged, and is
+// Guarantees:  none is carried out twice, nor after kPatience: what is lost stays charged, and is
 //              counted. A counter is never left with more than if the charge had not been.
 // Threads:     the store's loop.
 class GiveBacks final : private store::redis::AskHandler {
  public:
   // Tokens of this kind's asks, among all of a client's.
   static constexpr std::uint64_t kTokens = std::uint64_t{1} << 63;
+  // How long one is asked again: longer than a failover takes, with times such as servers ship
+  // with.
+  static constexpr Nanos kPatience = std::chrono::seconds(60);
 
   struct Charge {
     store::Counter counter;  // as it was charged
@@ -67,14 +70,9 @@ class GiveBacks final : private store::redis::AskHandler {
     }
   };
 
-  GiveBacks(store::redis::RedisClient& client, Clock& clock, Nanos patience,
-            ShardCounters& counters, Listener& listener)
-      : client_(client),
-        clock_(clock),
-        patience_(patience),
-        pause_(std::min(kMostPause, patience / 8)),
-        counters_(counters),
-        listener_(listener) {}
+  GiveBacks(store::redis::RedisClient& client, Clock& clock, ShardCounters& counters,
+            Listener& listener)
+      : client_(client), clock_(clock), counters_(counters), listener_(listener) {}
 
   // Charges of one ask.
   void give_back(std::span<const Charge> charges, const Under& under);
@@ -101,11 +99,13 @@ class GiveBacks final : private store::redis::AskHandler {
     Under under;
     MonoTime until{};
     MonoTime again{};  // not before
+    Nanos pause = kFirstPause;
     std::uint8_t redirects = 0;
   };
   static constexpr std::uint8_t kMostRedirects = 4;
-  // Between two tries; less where there is little time.
-  static constexpr Nanos kMostPause = std::chrono::milliseconds(50);
+  // Between two tries: twice as long each time.
+  static constexpr Nanos kFirstPause = std::chrono::milliseconds(25);
+  static constexpr Nanos kMostPause = std::chrono::milliseconds(800);
   // As many as asks that wait for a server.
   static constexpr std::size_t kMostWaiting = 2'048;
 
@@ -121,8 +121,6 @@ class GiveBacks final : private store::redis::AskHandler {
 
   store::redis::RedisClient& client_;
   Clock& clock_;
-  const Nanos patience_;
-  const Nanos pause_;
   ShardCounters& counters_;
   Listener& listener_;
   std::vector<std::unique_ptr<Errand>> errands_;

@@ -271,8 +271,15 @@ void Guard::Impl::give_back_charged(const guard::Plan& plan,
     counter.receipt = findings[i].step.receipt();
     counters.push_back(counter);
   }
-  carry_out_later(std::move(counters), std::move(policy),
-                  [](std::uint64_t, std::span<const store::Finding>) {});
+  if (counters.empty()) return;
+  const Instant loaded_at = policy->loaded_at(counters);
+  if (store_) {
+    carry_out_later(std::move(counters), std::move(policy),
+                    [](std::uint64_t, std::span<const store::Finding>) {});
+  } else if (const std::shared_ptr<guard::SharedStore> shared = shared_later_.lock()) {
+    guard::give_back_charged(counters, guard::SharedAsk::Where::first, loaded_at, *shared,
+                             clock_->mono());
+  }
 }
 
 // A few at a time: who was asked first is told first. What does not arrive is told again.

@@ -57,7 +57,7 @@ ShardDriver::ShardDriver(Options options, redis::KeySpace keys, redis::Wire& wir
       host_(host),
       ladder_(options_.ladder),
       client_(options_.client, std::move(keys), wire, clock, *this),
-      give_backs_(client_, clock, options_.client.session.hang_after, counters_, *this),
+      give_backs_(client_, clock, counters_, *this),
       seat_(options_.seat,
             {.tell = [this](const StoreEvent& event) { tell(event); },
              .write = [this](std::string text,
@@ -91,6 +91,7 @@ void ShardDriver::stop() {
 
 bool ShardDriver::begin(SharedAsk& ask) noexcept {
   ask.asked_of = this;
+  if (ask.gives_back) return true;
   LadderVerdict verdict;
   const Moment now = moment();
   switch (ladder_.begin(ask.request, now, ask.findings(), verdict)) {
@@ -110,6 +111,11 @@ bool ShardDriver::begin(SharedAsk& ask) noexcept {
 }
 
 void ShardDriver::no_room(SharedAsk& ask) noexcept {
+  if (ask.gives_back) {
+    counters_.count_give_back(false);
+    ask.decided({.rung = Rung::policy, .retry_after = {}}, store_time());
+    return;
+  }
   counters_.count_no_room();
   counters_.count_error(redis::row_of(redis::LocalFault::saturated));
   decide_without(ask);

@@ -232,6 +232,8 @@ class ShardDriver final : private store::redis::ClientEvents,
     std::vector<Recording> recordings;
   };
 
+  // Whether the ask is one that gives back: it is decided then.
+  bool begin_giving_back(SharedAsk& ask);
   void send_as_one(std::span<SharedAsk* const> asks, bool asking = false, bool divided = false);
   std::uint64_t take_flight(std::span<SharedAsk* const> asks);
   void free_flight(std::uint64_t token);

@@ -135,7 +135,7 @@ TEST(ShardDriver, GivesBackOnceAStoreTakesItThatDidNothingBefore) {
   EXPECT_TRUE(late.counted("lost", 0));
   EXPECT_FALSE(late.rig.driver.busy()) << "what waits keeps nobody from being replaced";
   late.rig.redis.redis().fail_writes_with({});
-  late.rig.loop.run_for(100ms);
+  late.rig.loop.run_for(1s);
   EXPECT_TRUE(late.counted("done", 1)) << late.rig.metrics();
   EXPECT_TRUE(late.counted("lost", 0));
   EXPECT_EQ(late.rig.remaining(), 10U);
@@ -144,9 +144,9 @@ TEST(ShardDriver, GivesBackOnceAStoreTakesItThatDidNothingBefore) {
 TEST(ShardDriver, GivesUpWhatAStoreDoesNotTakeInTime) {
   const OneRule rule(Algorithm::fixed_window, 10, 1h);
   LateCharge late(rule, "OOM command not allowed when used memory > 'maxmemory'.");
-  late.rig.loop.run_for(150ms);
+  late.rig.loop.run_for(59s);
   EXPECT_TRUE(late.counted("lost", 0));
-  late.rig.loop.run_for(100ms);
+  late.rig.loop.run_for(2s);
   EXPECT_TRUE(late.counted("lost", 1)) << late.rig.metrics();
   late.rig.redis.redis().fail_writes_with({});
   late.rig.loop.run_for(1s);
@@ -163,9 +163,82 @@ TEST(ShardDriver, GivesBackOnTheNextConnectionWhatFoundNone) {
   rig.loop.run_for(1ms);
   ASSERT_FALSE(rig.driver.ready());
   rig.driver.give_back(denied, denied.request.counters, denied.findings());
-  rig.loop.run_for(199ms);
+  rig.loop.run_for(1s);
   EXPECT_EQ(rig.driver.counters().not_given_back(), 0U);
   EXPECT_EQ(rig.remaining(), 10U);
+}
+
+// As long as a server takes to be replaced.
+TEST(ShardDriver, GivesBackToTheServerThatComesAfterAnOutage) {
+  const OneRule rule(Algorithm::fixed_window, 10, 1h);
+  DriverRig rig(FailurePolicy::closed, rule);
+  DriverRig::Asked& denied = rig.answered(5);
+  rig.redis.stop();
+  rig.loop.run_for(1s);
+  rig.driver.give_back(denied, denied.request.counters, denied.findings());
+  rig.loop.run_for(30s);
+  EXPECT_EQ(rig.driver.counters().not_given_back(), 0U);
+  rig.redis.start_with_what_it_had();
+  rig.loop.run_for(10s);
+  EXPECT_EQ(rig.driver.counters().not_given_back(), 0U);
+  EXPECT_EQ(rig.remaining(), 10U);
+}
+
+// Somebody else found out that a request is not served.
+class Refunded {
+ public:
+  explicit Refunded(DriverRig& rig) : ask(rig.prepared(0)) {
+    DriverRig::Asked& charged = rig.answered(5);
+    ask.gives_back = true;
+    ask.counter.op = store::Op::refund;
+    ask.counter.cost = 5;
+    ask.counter.receipt = charged.findings()[0].step.receipt();
+  }
+  DriverRig::Asked& ask;
+};
+
+TEST(ShardDriver, GivesBackForAnAskOnceAStoreThatIsAwayIsThereAgain) {
+  const OneRule rule(Algorithm::fixed_window, 10, 1h);
+  DriverRig rig(FailurePolicy::closed, rule);
+  Refunded refunded(rig);
+  EXPECT_EQ(rig.remaining(), 5U);
+  rig.redis.stop();
+  for (int i = 0; i < 20; ++i) rig.answered(1);
+  ASSERT_EQ(rig.driver.ladder().breaker().state(), breaker::ProbeState::open);
+  ASSERT_TRUE(rig.driver.begin(refunded.ask));
+  rig.driver.send(refunded.ask);
+  EXPECT_TRUE(refunded.ask.verdict) << "nobody waits for it";
+  rig.loop.run_for(5s);
+  EXPECT_EQ(rig.driver.counters().not_given_back(), 0U);
+  rig.redis.start_with_what_it_had();
+  rig.loop.run_for(10s);
+  EXPECT_EQ(rig.remaining(), 10U);
+  EXPECT_NE(rig.metrics().find("result=\"done\"} 1\n"), std::string::npos) << rig.metrics();
+}
+
+TEST(ShardDriver, GivesBackForAnAskAmongThoseThatCameTogether) {
+  const OneRule rule(Algorithm::fixed_window, 10, 1h);
+  DriverRig rig(FailurePolicy::closed, rule);
+  Refunded refunded(rig);
+  DriverRig::Asked& other = rig.prepared(1);
+  ASSERT_TRUE(rig.driver.begin(refunded.ask));
+  ASSERT_TRUE(rig.driver.begin(other));
+  const std::array<SharedAsk*, 2> together{&refunded.ask, &other};
+  rig.driver.send_together(together);
+  rig.loop.run_for(kDriverDeadline);
+  EXPECT_EQ(other.verdict->verdict, Verdict::allowed);
+  EXPECT_EQ(rig.remaining(), 9U);
+}
+
+TEST(ShardDriver, CountsAsLostWhatNobodyHasRoomToGiveBack) {
+  const OneRule rule(Algorithm::fixed_window, 10, 1h);
+  DriverRig rig(FailurePolicy::closed, rule);
+  Refunded refunded(rig);
+  ASSERT_TRUE(rig.driver.begin(refunded.ask));
+  rig.driver.no_room(refunded.ask);
+  EXPECT_TRUE(refunded.ask.verdict);
+  EXPECT_EQ(rig.driver.counters().not_given_back(), 1U);
+  EXPECT_EQ(rig.remaining(), 5U);
 }
 
 // What may have been done is never done again.

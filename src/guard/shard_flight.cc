@@ -65,7 +65,19 @@ void ShardDriver::free_flight(std::uint64_t token) {
   tell_idle();
 }
 
+bool ShardDriver::begin_giving_back(SharedAsk& ask) {
+  if (!ask.gives_back) return false;
+  const Instant now = moment().store;
+  charges_.clear();
+  for (const store::Counter& refund : ask.request.counters)
+    charges_.push_back({refund, refund.cost, refund.receipt});
+  give_backs_.give_back(charges_, under(now, ask.loaded_at, false));
+  ask.decided({.rung = Rung::store, .retry_after = {}}, now);
+  return true;
+}
+
 void ShardDriver::send(SharedAsk& ask, bool asking) {
+  if (begin_giving_back(ask)) return;
   if (host_.wait_for_server(ask, asking)) return;
   SharedAsk* const one = &ask;
   send_as_one({&one, 1}, asking);
@@ -75,7 +87,7 @@ void ShardDriver::send_together(std::span<SharedAsk* const> asks) {
   std::vector<SharedAsk*>& now = sending_;
   now.clear();
   for (SharedAsk* const ask : asks) {
-    if (!host_.wait_for_server(*ask, false)) now.push_back(ask);
+    if (!begin_giving_back(*ask) && !host_.wait_for_server(*ask, false)) now.push_back(ask);
   }
   if (now.empty()) return;
   coalescer_.gather(now, clock_.mono(),

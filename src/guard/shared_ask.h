@@ -63,6 +63,9 @@ class SharedAsk {
   bool asking = false;
   // What it asks is right whenever the store does it: a charge that comes late is not taken back.
   bool stands = false;
+  // Its counters are refunds, given back as what came too late is (see GiveBacks): it is decided as
+  // soon as that has begun, also where the store is away.
+  bool gives_back = false;
   // Of a call that was decided without the store, and is told once its usage is recorded: made by
   // who decided, before that is told.
   std::shared_ptr<LateCharges> late;
