@@ -158,6 +158,10 @@ void ClusterShards::try_names(const std::vector<policy::NameTrial>& names) {
   for (const auto& shard : shards_) shard->driver().try_names(names);
 }
 
+void ClusterShards::ask(NameQuestion& question) {
+  for (const auto& shard : shards_) question.ask(shard->driver());
+}
+
 void ClusterShards::start_shard(Shard& shard) {
   if (!std::exchange(shard.started, true)) shard.driver().start();
 }

@@ -18,6 +18,7 @@
 
 #include "base/snapshot.h"
 #include "guard/hosted_shard.h"
+#include "guard/name_question.h"
 #include "guard/shard_roster.h"
 #include "guard/split_ask.h"
 #include "guard/state_folder.h"
@@ -130,6 +131,8 @@ class ClusterShards final : public SlotOwners, private store::redis::ClusterWatc
   // Answers everything that waits.
   void stop();
   void try_names(const std::vector<policy::NameTrial>& names);
+  // Of every master that is there.
+  void ask(NameQuestion& question);
   // A node said that another one owns a slot: the map is read again soon.
   void refresh_soon();
   // Where the owner of that slot is; absent: nobody owns it.

@@ -20,6 +20,7 @@
 #include "guard/fallback_ask.h"
 #include "guard/fallback_store.h"
 #include "guard/hosted_shard.h"
+#include "guard/name_question.h"
 #include "guard/one_server.h"
 #include "guard/seat_options.h"
 #include "guard/split_ask.h"
@@ -209,6 +210,17 @@ class ClusterStore final : public SharedStore, private StoreLine {
                ? keys_.slot(counter.key)
                : redis::KeySpace::envoyproxy_slot(
                      counter.key, limit::window_at(*counter.numbers, moment().store));
+  }
+
+  std::optional<std::string> objection_to(std::vector<policy::NameTrial> names) override {
+    if (in_its_thread()) return std::nullopt;
+    const auto question = std::make_shared<NameQuestion>(std::move(names));
+    asio::post(io_, [this, question] {
+      shards_.ask(*question);
+      if (fallback_) question->ask(fallback_->driver());
+      question->begun();
+    });
+    return question->wait();
   }
 
   void try_names(std::vector<policy::NameTrial> names) override {

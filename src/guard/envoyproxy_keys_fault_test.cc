@@ -328,11 +328,48 @@ TEST_F(EnvoyproxyKeys, AreTriedOnConnecting) {
   }));
 }
 
-TEST_F(EnvoyproxyKeys, AreTriedWhenAReloadBringsThem) {
+// Else the store would be one that is away, for limits that have nothing to do with them.
+TEST_F(EnvoyproxyKeys, AreRefusedInAReloadThatBringsThemWithoutRights) {
+  server_.execute({"ACL", "SETUSER", "default", "resetkeys", "~weir:*"});
+  Guard guard = Guard::open(policy_on(kDomain, "5s", "").value()).value();
+  DomainLimiter limiter(guard);
+  EXPECT_EQ(ask(limiter, {{{{"broad", "x"}}}}).decision.rung, Rung::store);
+  const auto loaded = guard.reload(policy_on(kDomain, "5s", ", keys: envoyproxy").value());
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().code, ErrorCode::failed_precondition);
+  EXPECT_NE(loaded.error().message.find("give it all that begin so: ~d_*"), std::string::npos)
+      << loaded.error().message;
+  EXPECT_EQ(ask(limiter, {{{{"broad", "x"}}}}).decision.rung, Rung::store);
+  EXPECT_TRUE(shows(guard, "\"connected\":true"));
+  server_.execute({"ACL", "SETUSER", "default", "~d_*"});
+  ASSERT_TRUE(guard.reload(policy_on(kDomain, "5s", ", keys: envoyproxy").value()));
+  EXPECT_EQ(ask(limiter, {{{{"broad", "x"}}}}).decision.rung, Rung::store);
+  EXPECT_EQ(server_.text({"GET", "d_broad_x_" + window()}), "1");
+  // Rights that were taken since are no reason to keep what is in force.
+  server_.execute({"ACL", "SETUSER", "default", "resetkeys", "~weir:*"});
+  EXPECT_TRUE(guard.reload(policy_on(kDomain, "5s", ", keys: envoyproxy").value()));
+}
+
+TEST_F(EnvoyproxyKeys, AreRefusedInAReloadWhereOneMasterRefusesThem) {
+  testing::RedisCluster cluster;
+  url_ = cluster.url();
+  Guard guard = Guard::open(policy_on(kDomain, "5s", "").value()).value();
+  cluster.node(1).execute({"ACL", "SETUSER", "default", "resetkeys", "~weir:*"});
+  EXPECT_FALSE(guard.reload(policy_on(kDomain, "5s", ", keys: envoyproxy").value()));
+  cluster.node(1).execute({"ACL", "SETUSER", "default", "~*"});
+  EXPECT_TRUE(guard.reload(policy_on(kDomain, "5s", ", keys: envoyproxy").value()));
+}
+
+// Who cannot be asked objects to nothing: a reload must not wait for a store that is away.
+TEST_F(EnvoyproxyKeys, AreTriedOnConnectingWhereAReloadBringsThemMeanwhile) {
   server_.execute({"ACL", "SETUSER", "default", "resetkeys", "~weir:*"});
   Guard guard = Guard::open(policy_on(kDomain, "5s", "").value()).value();
   EXPECT_TRUE(shows(guard, "\"connected\":true"));
+  server_.kill();
+  EXPECT_TRUE(shows(guard, "\"connected\":false"));
   ASSERT_TRUE(guard.reload(policy_on(kDomain, "5s", ", keys: envoyproxy").value()));
+  server_.start();
+  server_.execute({"ACL", "SETUSER", "default", "resetkeys", "~weir:*"});
   EXPECT_TRUE(shows(guard, "give it all that begin so: ~d_*"))
       << guard.impl().shared()->state_json();
   ASSERT_TRUE(guard.reload(policy_on(kDomain, "5s", "").value()));

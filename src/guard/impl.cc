@@ -1,5 +1,6 @@
 #include "guard/impl.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <vector>
@@ -79,6 +80,16 @@ Result<Guard::Impl::Stores> open_store(const policy::Model& model, std::unique_p
 
 CounterHasher counter_hasher(const policy::Model& model, bool shared) {
   return shared ? guard::fleet_hasher(model.store.prefix) : CounterHasher::of_process();
+}
+
+// Of kinds of counters that a store has not kept before.
+std::vector<policy::NameTrial> new_names(const policy::Model& next, const policy::Model& before) {
+  std::vector<policy::NameTrial> names = policy::name_trials(next);
+  const std::vector<policy::NameTrial> known = policy::name_trials(before);
+  std::erase_if(names, [&](const policy::NameTrial& name) {
+    return std::find(known.begin(), known.end(), name) != known.end();
+  });
+  return names;
 }
 
 bool same_journal(const policy::Model& a, const policy::Model& b) {
@@ -491,6 +502,12 @@ Result<std::uint64_t> Guard::Impl::replace(Policy policy, Nanos patience,
     return Error{ErrorCode::failed_precondition, std::move(refused)};
   }
   if (auto fits = guard::check_openable(policy.model()); !fits) return fits.error();
+  // Names that the store does not let it keep would make of it one that is away, for all limits.
+  if (auto names = new_names(policy.model(), current_.read()->model()); shared_ && !names.empty()) {
+    if (auto objection = shared_->objection_to(std::move(names))) {
+      return Error{ErrorCode::failed_precondition, "rls.keys: the store objects: " + *objection};
+    }
+  }
   touched = safeguards_.apply(policy.model());
   std::uint64_t next = 0;
   std::unique_ptr<guard::BoundPolicy> bound;

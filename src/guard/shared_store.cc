@@ -18,6 +18,7 @@
 #include "guard/fallback_ask.h"
 #include "guard/fallback_store.h"
 #include "guard/hosted_shard.h"
+#include "guard/name_question.h"
 #include "guard/one_server.h"
 #include "guard/start_store.h"
 #include "guard/state_folder.h"
@@ -196,6 +197,17 @@ class ThreadedStore final : public SharedStore, private StoreLine {
 
   void restore_overspend(const KeyDigest& counter, Instant window, std::uint64_t units) override {
     driver_.restore_overspend(counter, window, units);
+  }
+
+  std::optional<std::string> objection_to(std::vector<policy::NameTrial> names) override {
+    if (in_its_thread()) return std::nullopt;
+    const auto question = std::make_shared<NameQuestion>(std::move(names));
+    asio::post(io_, [this, question] {
+      question->ask(driver_);
+      if (fallback_) question->ask(fallback_->driver());
+      question->begun();
+    });
+    return question->wait();
   }
 
   void try_names(std::vector<policy::NameTrial> names) override {

@@ -83,6 +83,12 @@ class SharedStore {
   // The same of leases.
   virtual LeaseDesk* leases() noexcept { return nullptr; }
 
+  // What the store says against counters of these names, before a policy brings them. Absent:
+  // nothing, or nobody can say just now. Waits for it, but not in the store's own thread.
+  virtual std::optional<std::string> objection_to(std::vector<policy::NameTrial> names) {
+    (void)names;
+    return std::nullopt;
+  }
   // A reload names counters otherwise: whether they can be kept is found out now, and with each
   // connection from here on.
   virtual void try_names(std::vector<policy::NameTrial> names) { (void)names; }

@@ -90,7 +90,7 @@ void RedisSession::send_name_tests(MonoTime now) {
   tried_names_ = names_;
   for (std::size_t i = 0; i < tried_names_.size(); ++i) {
     CommandWriter(output_).command({"EVAL", kNameTestScript.text, "1", tried_names_[i].name,
-                                    std::to_string(kProbeMs / 1'000)});
+                                    std::to_string(kNameTestSeconds)});
     sent(Kind::name_test, now, false, static_cast<std::uint32_t>(i));
   }
 }

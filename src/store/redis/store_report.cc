@@ -5,6 +5,7 @@
 
 #include "store/redis/byte_codec.h"
 #include "store/redis/error_class.h"
+#include "store/redis/script.h"
 
 namespace weir::store::redis {
 namespace {
@@ -120,6 +121,36 @@ bool read_self_test(const Reply& reply, std::string_view token, Nanos expiry, St
   return true;
 }
 
+namespace {
+
+std::string objection_to(const policy::NameTrial& name, std::string_view fault) {
+  return "the user may not keep counters under the names that `rls.keys: envoyproxy` gives them, "
+         "as "
+         "'" +
+         name.name + "': " + std::string(fault) + "; give it all that begin so: ~" + name.root +
+         "*";
+}
+
+}  // namespace
+
+StoreCall name_test(const policy::NameTrial& name) {
+  return {.script = &kNameTestScript,
+          .keys = {name.name},
+          .arguments = {std::to_string(kNameTestSeconds)}};
+}
+
+std::optional<std::string> name_objection(const policy::NameTrial& name, const ErrorRow* error,
+                                          const Reply* reply) {
+  if (error != nullptr) {
+    if (error->error_class != ErrorClass::misconfigured) return std::nullopt;
+    return objection_to(name, error->meaning);
+  }
+  StoreReport report;
+  (void)read_name_test(*reply, name, report);
+  if (report.name_fault.empty()) return std::nullopt;
+  return objection_to(name, report.name_fault);
+}
+
 bool read_name_test(const Reply& reply, const policy::NameTrial& tried, StoreReport& report) {
   std::string_view error = reply.error();
   bool lost = false;
@@ -154,11 +185,7 @@ void judge(StoreReport& report) {
     say(Severity::fatal, fault_text(report.permission_fault));
   }
   if (!report.name_fault.empty() && !report.replica) {
-    say(Severity::fatal,
-        "the user may not keep counters under the names that `rls.keys: envoyproxy` gives them, as "
-        "'" +
-            report.refused_name.name + "': " + report.name_fault +
-            "; give it all that begin so: ~" + report.refused_name.root + "*");
+    say(Severity::fatal, objection_to(report.refused_name, report.name_fault));
   }
   if (too_old(report.version)) {
     say(Severity::fatal, "version " + report.version + " is too old; at least " +

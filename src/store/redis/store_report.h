@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "policy/envoy/name_trial.h"
+#include "store/redis/error_class.h"
 #include "store/redis/reply_reader.h"
+#include "store/redis/store_call.h"
 #include "weir/clock.h"
 
 namespace weir::store::redis {
@@ -48,6 +50,14 @@ struct StoreReport {
 
   bool fatal() const;
 };
+
+// How long what a name test counts would live, where the test could not take it away again.
+inline constexpr std::int64_t kNameTestSeconds = 5;
+// The test of one name, and what its end says against keeping counters so named, in a sentence.
+// Absent: nothing.
+StoreCall name_test(const policy::NameTrial& name);
+std::optional<std::string> name_objection(const policy::NameTrial& name, const ErrorRow* error,
+                                          const Reply* reply);
 
 // The least version whose scripts replicate what they did and not what they were told.
 inline constexpr std::string_view kLeastVersion = "5.0";
