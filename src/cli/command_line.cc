@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <set>
 
 #include "cli/bench.h"
 #include "cli/check.h"
@@ -14,6 +15,7 @@
 #include "cli/proxy.h"
 #include "cli/serve.h"
 #include "drill/scenario/scenario.h"
+#include "policy/names.h"
 #include "policy/store_url.h"
 #include "weir/policy.h"
 #include "weir/version.h"
@@ -405,14 +407,35 @@ ExitCode dispatch(Environment& environment, CommandLine& line) {
   return fail(environment, ExitCode::usage, "no verb is given; weir --help lists them");
 }
 
-// The verb that stands in the words, for the way out of a fault.
-std::string help_of(const CommandLine& line, std::span<const std::string> words) {
+// The verb that stands in the words; null: none does.
+const CLI::App* verb_of(const CommandLine& line, std::span<const std::string> words) {
   for (const CLI::App* verb : line.app.get_subcommands(nullptr)) {
-    if (!words.empty() && verb->get_name() == words.front()) {
-      return "weir " + verb->get_name() + " --help";
-    }
+    if (!words.empty() && verb->get_name() == words.front()) return verb;
   }
-  return "weir --help";
+  return nullptr;
+}
+
+// For the way out of a fault.
+std::string help_of(const CommandLine& line, std::span<const std::string> words) {
+  const CLI::App* const verb = verb_of(line, words);
+  return "weir " + (verb == nullptr ? "" : verb->get_name() + " ") + "--help";
+}
+
+// "; did you mean '--json'?", where the first word that was not expected is near to one that is.
+std::string meant_instead(const CommandLine& line, std::span<const std::string> words) {
+  const std::vector<std::string> unexpected = line.app.remaining(true);
+  if (unexpected.empty()) return "";
+  const std::string& given = unexpected.front();
+  const CLI::App* const verb = verb_of(line, words);
+  std::set<std::string> known;
+  if (given.starts_with("-")) {
+    const CLI::App& whose = verb == nullptr ? line.app : *verb;
+    for (const CLI::Option* option : whose.get_options())
+      for (const std::string& name : option->get_lnames()) known.insert("--" + name);
+  } else if (verb == nullptr) {
+    for (const CLI::App* each : line.app.get_subcommands(nullptr)) known.insert(each->get_name());
+  }
+  return policy::meant(given.substr(0, given.find('=')), known);
 }
 
 ExitCode parse_and_dispatch(std::span<const std::string> words, Environment& environment) {
@@ -427,6 +450,7 @@ ExitCode parse_and_dispatch(std::span<const std::string> words, Environment& env
   } catch (const CLI::ParseError& wrong) {
     std::string message = wrong.what();
     std::replace(message.begin(), message.end(), '\n', ' ');
+    message += meant_instead(line, words);
     return fail(environment, ExitCode::usage, message + "; see " + help_of(line, words));
   }
   return dispatch(environment, line);

@@ -237,6 +237,20 @@ TEST_F(CommandLine, AnswersAsTheTableSays) {
   }
 }
 
+TEST_F(CommandLine, NamesTheVerbOrOptionThatWasMeant) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> near = {
+      {{"chekc", "weir.yaml"}, "chekc; did you mean 'check'?; see weir --help\n"},
+      {{"check", "weir.yaml", "api", "--cots", "1"},
+       "--cots; did you mean '--cost'?; see weir check --help\n"},
+      {{"lint", "weir.yaml", "--conect"},
+       "--conect; did you mean '--connect'?; see weir lint --help\n"},
+      {{"serve", "weir.yaml", "--htpt=off"},
+       "--htpt=off; did you mean '--http'?; see weir serve --help\n"},
+      {{"lint", "weir.yaml", "--frobnicate"}, "--frobnicate; see weir lint --help\n"},
+  };
+  for (const auto& [words, said] : near) EXPECT_THAT(asked(words).err, HasSubstr(": " + said));
+}
+
 TEST_F(CommandLine, SaysAWrongWordInOneLineWithTheWayOut) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
       {{"chekc", "weir.yaml"}, "weir --help"},

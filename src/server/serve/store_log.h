@@ -17,8 +17,13 @@ class StoreLog final : public Observer {
     switch (event.kind) {
       case Kind::away_at_start:
       case Kind::away:
-        log_.write(render::LogLevel::error, name,
-                   {{"why", event.why}, {"next_probe", event.next_probe}});
+        // Where there is no connection the next attempt at one is what is waited for.
+        if (event.next_probe == Nanos(0)) {
+          log_.write(render::LogLevel::error, name, {{"why", event.why}});
+        } else {
+          log_.write(render::LogLevel::error, name,
+                     {{"why", event.why}, {"next_probe", event.next_probe}});
+        }
         return;
       case Kind::fault:
         log_.transition(render::LogLevel::warn, name, event.why);
