@@ -135,11 +135,31 @@ void append_rejected(std::string& out, const Rejected& rejected) {
   members.end();
 }
 
+namespace {
+
+// What may be asked instead of what never can be given; empty: the same, later.
+std::string_view allowed_instead(LeaseRefusal refusal) noexcept {
+  switch (refusal) {
+    case LeaseRefusal::invalid_id:
+      return "id: 16 to 64 letters, digits, '-' and '_', or none";
+    case LeaseRefusal::never_fits:
+      return "weight: from 1 to the limit";
+    case LeaseRefusal::held_otherwise:
+      return "id: a lease has it, of another weight; take another id, or that weight";
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
 void append_lease(std::string& out, const LeaseAnswer& answer) {
   Members members(out);
   members.flag("granted", answer.lease.has_value());
   if (!answer.lease) {
     members.text("reason", to_string(answer.refusal));
+    if (const std::string_view allowed = allowed_instead(answer.refusal); !allowed.empty())
+      members.text("detail", allowed);
     if (answer.retry_after) members.milliseconds_of("retry_after_ms", *answer.retry_after);
     return members.end();
   }

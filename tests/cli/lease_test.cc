@@ -140,7 +140,13 @@ TEST_F(LeaseOverHttp, IsOneLimitForBothThroughAStoreThatGoesAndComesBack) {
   EXPECT_EQ(full["reason"], "full");
   EXPECT_GT(full["retry_after_ms"], 0);
   EXPECT_FALSE(full.retry_after.empty());
-  EXPECT_EQ(a.acquire(job(3), 3)["reason"], "never_fits");
+  const Answer never = a.acquire(job(3), 3);
+  EXPECT_EQ(never["reason"], "never_fits");
+  EXPECT_EQ(never["detail"], "weight: from 1 to the limit");
+  const Answer unfit = a.acquire("job 3");
+  EXPECT_EQ(unfit.status, 400);
+  EXPECT_EQ(unfit["reason"], "invalid_id");
+  EXPECT_EQ(unfit["detail"], "id: 16 to 64 letters, digits, '-' and '_', or none");
   EXPECT_EQ(a.renew(job(2)).status, 200) << "what the other gave";
 
   // Away: each goes on with what it gave, and of what it does not know says neither yes nor no.
