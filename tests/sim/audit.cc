@@ -384,7 +384,8 @@ class Audit {
     }
     const auto bound = most_admitted(which, numbers, exposure, parts);
     if (!bound) return;
-    const std::uint64_t most = *bound + for_steps(numbers, from, until, period, parts.size());
+    const std::uint64_t most = *bound + for_steps(numbers, from, until, period, parts.size()) +
+                               for_lowered(which, numbers, until);
     if (sum > most) {
       fault(*records.front(), std::to_string(sum) + " admitted within " +
                                   std::to_string((until - from) / 1ms) + " ms, and the bound is " +
@@ -412,6 +413,30 @@ class Audit {
     // What is served beyond the parts has a bound of its own; see usage_audit.h.
     if (metered) *most += kWorkers * of.overspend->cap;
     return most;
+  }
+
+  // A gcra limit that is lowered forgets what was used above it: raised again, the difference fits
+  // once more. A worker that starts in the middle of a reload loads what was before, after others
+  // loaded what is to be.
+  std::uint64_t for_lowered(const Which& which, const Numbers& numbers, MonoTime until) const {
+    if (!history_.reload || numbers.algorithm != Algorithm::gcra) return 0;
+    std::map<Instant, std::uint64_t> limits;  // by the store's time
+    for (const Record& record : history_.records) {
+      if (record.question.route != which.place || record.question.user != which.user) continue;
+      if (!record.decision || record.decision->rung != Rung::store || record.decided_at > until)
+        continue;
+      if (record.decision->rules().size() <= which.rule) continue;
+      limits[record.decision->decided_at] = record.decision->rules()[which.rule].limit;
+    }
+    std::uint64_t more = 0;
+    std::uint64_t before = 0;
+    bool raised = false;  // the first time down is the reload's, and nothing is raised after it
+    for (auto at = limits.rbegin(); at != limits.rend(); ++at) {
+      if (at != limits.rbegin() && at->second > before && raised) more += at->second - before;
+      raised = raised || (at != limits.rbegin() && at->second < before);
+      before = at->second;
+    }
+    return more;
   }
 
   // A clock that is set forward is time that passes for a counter; a window whose clock is set
