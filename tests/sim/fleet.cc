@@ -18,8 +18,9 @@ Fleet::Fleet(const Scenario& scenario, Canary canary)
       servers_(
           scenario, canary, loop_,
           {.beat =
-               [this](std::size_t shard, std::string_view name, char what, const auto& reply) {
-                 rosters_[shard].beat(name, what, reply, holders(shard));
+               [this](std::size_t shard, std::string_view name, char what, const auto& reply,
+                      bool replaced) {
+                 rosters_[shard].beat(name, what, reply, holders(shard), replaced);
                },
            .late_write = [this](const std::string& key) { history_.late_writes.push_back(key); }}),
       rosters_(scenario.shards, Roster(loop_)) {

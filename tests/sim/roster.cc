@@ -29,7 +29,7 @@ const FleetMember* record_of(const FleetReply& reply, std::string_view name) {
 }  // namespace
 
 void Roster::beat(std::string_view name, char what, const FleetReply& reply,
-                  const std::vector<Holder>& holders) {
+                  const std::vector<Holder>& holders, bool replaced) {
   const Number now = ++number_;
   if (what == 'l') {
     if (reply.outcome == FleetReply::Outcome::left) names_.erase(std::string(name));
@@ -44,7 +44,7 @@ void Roster::beat(std::string_view name, char what, const FleetReply& reply,
       if (!(loss_ && known.before_loss)) known.joined = now;
       known.joined_epoch = me->joined_epoch;
     }
-    if (loss_ && !known.back) known.back = now;
+    if (loss_ && !known.back && !replaced) known.back = now;
   }
   for (auto& [other, known] : names_) {
     const FleetMember* record = record_of(reply, other);

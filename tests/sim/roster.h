@@ -35,9 +35,10 @@ class Roster {
  public:
   explicit Roster(testing::SimLoop& loop) : loop_(loop) {}
 
-  // The server carried a beat out.
+  // The server carried a beat out. `replaced`: one that another server took the place of, which it
+  // has not heard of.
   void beat(std::string_view name, char what, const store::redis::FleetReply& reply,
-            const std::vector<Holder>& holders);
+            const std::vector<Holder>& holders, bool replaced = false);
   // The store has lost its list, or a part of it.
   void lost(std::vector<Holder> holders);
 

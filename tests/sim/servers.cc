@@ -170,7 +170,9 @@ void Servers::watch(SimRedis& server, std::size_t shard) {
     store::redis::FleetReply fleet;
     if (reader.feed(bytes) && reader.next() == store::redis::ReplyReader::Next::reply &&
         store::redis::read_beat(reader.reply(), fleet)) {
-      witness_.beat(shard, command[4], command[6].front(), fleet);
+      const Shard& of = shards_[shard];
+      const bool replaced = of.replica && &server == of.master.get();
+      witness_.beat(shard, command[4], command[6].front(), fleet, replaced);
     }
   };
 }

@@ -25,8 +25,8 @@ class Servers {
   // What is seen of the commands that they carry out.
   struct Witness {
     std::function<void(std::size_t shard, std::string_view name, char what,
-                       const store::redis::FleetReply& reply)>
-        beat;
+                       const store::redis::FleetReply& reply, bool replaced)>
+        beat;  // see Roster::beat()
     // An ask that came after its time changed this key.
     std::function<void(const std::string& key)> late_write;
   };
