@@ -467,11 +467,17 @@ class Audit {
     return record.decision->rung != Rung::store;
   }
 
-  // A charge that was given back is brought back where the store lost its data after that, by a
-  // worker that had read it in between.
+  // A charge that was given back is brought back where the store lost its data after that, or began
+  // anew with all it had, which nobody can tell from here; by a worker that had read it in between.
   bool may_come_back(const Record& record) const {
-    const bool lost = std::any_of(history_.losses.begin(), history_.losses.end(),
-                                  [&](const Loss& loss) { return record.asked_at <= loss.until; });
+    const auto& faults = history_.scenario.faults;
+    const bool lost =
+        std::any_of(history_.losses.begin(), history_.losses.end(),
+                    [&](const Loss& loss) { return record.asked_at <= loss.until; }) ||
+        std::any_of(faults.begin(), faults.end(), [&](const Fault& fault) {
+          return fault.kind == FaultKind::outage &&
+                 record.asked_at <= history_.began + fault.start + fault.length;
+        });
     // Of several shards one charged what another one denied.
     const bool denied_elsewhere =
         is_split(record) && record.decision && !record.decision->allowed();
