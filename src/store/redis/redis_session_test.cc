@@ -2,163 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
-
-#include "policy/key.h"
-#include "store/redis/node_of_a_cluster.h"
-#include "store/redis/script.h"
-#include "testing/lua_redis.h"
-#include "testing/manual_clock.h"
-#include "testing/resp_commands.h"
+#include "store/redis/redis_session_rig_test.h"
 
 namespace weir::store::redis {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::LuaRedis;
 using State = RedisSession::State;
-
-// A session and a server with a rope between them: what is sent is executed when the test says so,
-// and replies arrive when it says so.
-class Rope : public AskHandler, public SessionEvents {
- public:
-  explicit Rope(SessionOptions options = {})
-      : redis(clock.now()),
-        session(std::move(options), KeySpace::make("weir", "").value(), clock, *this) {}
-
-  struct Got {
-    bool decided = false;
-    bool allowed = false;
-    std::string error;  // the row's pattern
-    std::vector<CounterReply> counters;
-    int times = 0;
-    bool reply_may_follow = false;
-    bool may_be_carried_out = false;
-  };
-
-  MonoTime now() const { return clock.mono(); }
-
-  void open(const Credentials& credentials = {}) {
-    session.opened(credentials, now());
-    exchange();
-  }
-
-  // The server executes what was sent; its replies wait.
-  void execute() {
-    redis.set_now(clock.now() + store_ahead);
-    commands.feed(session.output());
-    session.output().clear();
-    while (auto command = commands.next()) {
-      sent.push_back(
-          command->front() +
-          (command->front() == "EVAL" || command->front() == "EVALSHA" || command->size() < 2
-               ? ""
-               : " " + (*command)[1]));
-      const auto canned = replies.find(command->front());
-      waiting.push_back(canned != replies.end() ? canned->second : redis.execute(*command));
-    }
-  }
-  void deliver(std::size_t count = 1'000) {
-    for (; count > 0 && !waiting.empty(); --count) {
-      const std::string bytes = waiting.front();
-      waiting.pop_front();
-      session.received(bytes, now());
-    }
-  }
-  void exchange() {
-    while (!session.output().empty() || !waiting.empty()) {
-      execute();
-      deliver();
-    }
-  }
-
-  AskOptions within(Nanos deadline) {
-    AskOptions options;
-    options.answer_by = now() + deadline;
-    options.vote_by = now() + std::max<Nanos>(deadline, 20ms);
-    return options;
-  }
-  std::uint64_t ask(std::span<const Counter> counters, Nanos deadline = 20ms) {
-    session.ask(counters, within(deadline), *this, ++last_token, now());
-    return last_token;
-  }
-
-  void on_answer(std::uint64_t token, const Answer& answer) override {
-    Got& got = answers[token];
-    ++got.times;
-    got.decided = answer.decided();
-    got.allowed = answer.allowed;
-    got.error = answer.error != nullptr ? answer.error->pattern : "";
-    got.reply_may_follow = answer.reply_may_follow;
-    got.may_be_carried_out = answer.may_be_carried_out;
-    got.counters.assign(answer.counters.begin(), answer.counters.end());
-    EXPECT_FALSE(answer.disagreed);
-  }
-  void on_vote(const Vote& vote) override { votes.push_back(vote); }
-  void on_late(const LateReply& reply) override {
-    late.push_back(reply.token);
-    late_allowed.push_back(reply.answer.allowed);
-    late_key = reply.counters[0].key;
-    EXPECT_NE(reply.counters[0].numbers, nullptr);
-  }
-  void on_lost(std::uint64_t token) override { lost.push_back(token); }
-  void on_unknown(std::uint64_t asks) override { unknown += asks; }
-  void on_report(const StoreReport& report) override {
-    ++reports;
-    faults = report.faults;
-  }
-  void on_clock_set() override { ++clock_sets; }
-
-  testing::ManualClock clock;
-  LuaRedis redis;
-  testing::RespCommands commands;
-  RedisSession session;
-  Nanos store_ahead{0};
-  std::map<std::string, std::string> replies;  // canned, by command
-  std::vector<std::string> sent;
-  std::deque<std::string> waiting;
-  std::map<std::uint64_t, Got> answers;
-  std::vector<Vote> votes;
-  std::vector<std::uint64_t> late;
-  std::vector<bool> late_allowed;
-  std::string late_key;
-  std::vector<std::uint64_t> lost;
-  std::uint64_t last_token = 0;
-  std::uint64_t unknown = 0;
-  int reports = 0;
-  std::vector<StoreFault> faults;
-  int clock_sets = 0;
-};
-
-// A counter of its own rule.
-struct Rule {
-  limit::Numbers numbers;
-  std::string key;
-  std::uint64_t id;
-
-  Rule(std::uint64_t identity, std::uint64_t limit, Algorithm algorithm = Algorithm::gcra,
-       Nanos period = 60s)
-      : numbers(make(limit, algorithm, period)), id(identity) {
-    std::vector<char> buffer(policy::KeyWriter::kMaxKeyBytes);
-    key = std::string(policy::KeyWriter(buffer.data(), identity).view());
-  }
-  static limit::Numbers make(std::uint64_t limit, Algorithm algorithm, Nanos period) {
-    limit::Request request;
-    request.algorithm = algorithm;
-    request.limit = limit;
-    request.period.length = period;
-    return limit::Numbers::make(request).value();
-  }
-  Counter take(std::uint64_t cost = 1) const {
-    Counter counter;
-    counter.numbers = &numbers;
-    counter.key = key;
-    counter.identity = id;
-    counter.digest = {id, id};
-    counter.cost = cost;
-    return counter;
-  }
-};
 
 TEST(RedisSession, GreetsAndIsReadyAfterTheSelfTest) {
   Rope rope;
@@ -175,7 +25,7 @@ TEST(RedisSession, GreetsAndIsReadyAfterTheSelfTest) {
 TEST(RedisSession, DecidesWhatTheStoreDecided) {
   Rope rope;
   rope.open();
-  const Rule rule(1, 2);
+  const SessionRule rule(1, 2);
   for (const bool allowed : {true, true, false}) {
     const Counter counter = rule.take();
     const auto token = rope.ask({&counter, 1});
@@ -191,8 +41,8 @@ TEST(RedisSession, DecidesWhatTheStoreDecided) {
 TEST(RedisSession, MatchesRepliesInOrderAndLateOnesNeverShift) {
   Rope rope;
   rope.open();
-  const Rule first(1, 1);
-  const Rule second(2, 5);
+  const SessionRule first(1, 1);
+  const SessionRule second(2, 5);
   const Counter a = first.take();
   const Counter b = second.take(3);
   const auto late = rope.ask({&a, 1}, 10ms);
@@ -214,7 +64,7 @@ TEST(RedisSession, MatchesRepliesInOrderAndLateOnesNeverShift) {
 TEST(RedisSession, VotesOnceByTheReplyOrByItsOwnDeadline) {
   Rope rope;
   rope.open();
-  const Rule rule(1, 100);
+  const SessionRule rule(1, 100);
   const Counter counter = rule.take();
   // A caller that grants 1 ms says nothing about a store that takes 2.
   const auto hasty = rope.ask({&counter, 1}, 1ms);
@@ -241,7 +91,7 @@ TEST(RedisSession, VotesOnceByTheReplyOrByItsOwnDeadline) {
 TEST(RedisSession, LoadsALostScriptOnceForAWholePipelineAndChargesNothingTwice) {
   Rope rope;
   rope.open();
-  const Rule rule(1, 100);
+  const SessionRule rule(1, 100);
   const Counter counter = rule.take();
   rope.redis.execute({"SCRIPT", "FLUSH"});
   rope.sent.clear();
@@ -265,7 +115,7 @@ TEST(RedisSession, LoadsALostScriptOnceForAWholePipelineAndChargesNothingTwice) 
 TEST(RedisSession, AsksAgainWhereTheStoresClockRanAhead) {
   Rope rope;
   rope.open();
-  const Rule rule(1, 10);
+  const SessionRule rule(1, 10);
   const Counter counter = rule.take();
   rope.store_ahead = 1s;  // a failover to a host whose clock is a second ahead
   const auto token = rope.ask({&counter, 1});
@@ -280,7 +130,7 @@ TEST(RedisSession, AsksAgainWhereTheStoresClockRanAhead) {
 TEST(RedisSession, ChargesNothingOnceTheCallerHasLeft) {
   Rope rope;
   rope.open();
-  const Rule rule(1, 10);
+  const SessionRule rule(1, 10);
   const Counter counter = rule.take();
   const auto token = rope.ask({&counter, 1}, 10ms);
   rope.clock.advance(15ms);
@@ -297,7 +147,7 @@ TEST(RedisSession, ChargesNothingOnceTheCallerHasLeft) {
 TEST(RedisSession, SendsTheWindowsAgainWhereTheyWereThoseOfAnotherTime) {
   Rope rope;
   rope.open();
-  const Rule rule(1, 10, Algorithm::fixed_window, 1s);
+  const SessionRule rule(1, 10, Algorithm::fixed_window, 1s);
   const Counter counter = rule.take();
   rope.store_ahead = -10s;
   const auto token = rope.ask({&counter, 1});
@@ -308,7 +158,7 @@ TEST(RedisSession, SendsTheWindowsAgainWhereTheyWereThoseOfAnotherTime) {
 TEST(RedisSession, AnswersEverythingWhenTheConnectionIsLost) {
   Rope rope;
   rope.open();
-  const Rule rule(1, 10);
+  const SessionRule rule(1, 10);
   const Counter counter = rule.take();
   for (int i = 0; i < 3; ++i) rope.ask({&counter, 1});
   rope.session.closed(row_of(LocalFault::reset), rope.now());
@@ -327,7 +177,7 @@ TEST(RedisSession, BoundsWhatIsInFlight) {
   options.max_in_flight = 8;
   Rope rope(options);
   rope.open();
-  const Rule rule(1, 100);
+  const SessionRule rule(1, 100);
   const Counter counter = rule.take();
   for (int i = 0; i < 20; ++i) rope.ask({&counter, 1}, 5ms);
   EXPECT_EQ(rope.session.in_flight(), 8u);
@@ -343,7 +193,7 @@ TEST(RedisSession, BoundsWhatIsInFlight) {
 TEST(RedisSession, GivesUpAConnectionThatHangs) {
   Rope rope;
   rope.open();
-  const Rule rule(1, 100);
+  const SessionRule rule(1, 100);
   const Counter counter = rule.take();
   rope.ask({&counter, 1});
   rope.clock.advance(499ms);
@@ -360,7 +210,7 @@ TEST(RedisSession, GivesUpAConnectionThatHangs) {
 TEST(RedisSession, ReleasesAllThatWaitWithoutAVote) {
   Rope rope;
   rope.open();
-  const Rule rule(1, 100);
+  const SessionRule rule(1, 100);
   const Counter counter = rule.take();
   for (int i = 0; i < 3; ++i) rope.ask({&counter, 1});
   rope.execute();
@@ -378,7 +228,7 @@ TEST(RedisSession, ReleasesAllThatWaitWithoutAVote) {
 TEST(RedisSession, SaysOnceHowAnAskEndedThatWasAnsweredBefore) {
   Rope rope;
   rope.open();
-  Rule rule(1, 100);
+  SessionRule rule(1, 100);
   const std::string key = rule.key;
   const Counter counter = rule.take();
   const auto late = rope.ask({&counter, 1}, 5ms);
@@ -424,7 +274,7 @@ TEST(RedisSession, TakesNonsenseForAFailure) {
     Rope rope;
     rope.open();
     rope.replies["EVALSHA"] = nonsense;
-    const Rule rule(1, 100);
+    const SessionRule rule(1, 100);
     const Counter counter = rule.take();
     const auto token = rope.ask({&counter, 1});
     rope.exchange();
@@ -447,7 +297,7 @@ TEST(RedisSession, AnswersEveryErrorOfTheTableByItsRow) {
         row.pattern.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ") == std::string_view::npos;
     rope.replies["EVALSHA"] =
         (is_code ? "-" : "-ERR ") + std::string(row.pattern) + " and so on\r\n";
-    const Rule rule(1, 100);
+    const SessionRule rule(1, 100);
     const Counter counter = rule.take();
     const auto token = rope.ask({&counter, 1});
     rope.exchange();
@@ -470,7 +320,7 @@ TEST(RedisSession, AnswersEveryErrorOfTheTableByItsRow) {
 TEST(RedisSession, KnowsNotWhatBecameOfAsksBehindTheOneThatEndedTheConnection) {
   Rope rope;
   rope.open();
-  const Rule rule(1, 100);
+  const SessionRule rule(1, 100);
   const Counter counter = rule.take();
   rope.replies["EVALSHA"] = "-READONLY You can't write against a read only replica.\r\n";
   const auto first = rope.ask({&counter, 1});
@@ -640,162 +490,6 @@ TEST(RedisSession, TriesNamesThatCameDuringASelfTestBehindIt) {
     rope.exchange();
     EXPECT_TRUE(answered);
     EXPECT_EQ(rope.reports, before + 3);
-  }
-}
-
-// ---- A node of a cluster
-
-TEST(RedisSession, HandsARedirectionOnAndDoesNotHoldItAgainstTheNode) {
-  Rope rope({.cluster = true});
-  rope.open();
-  const Rule rule(1, 5);
-  const Counter counter = rule.take();
-  rope.replies["EVALSHA"] = "-MOVED 3999 127.0.0.1:6381\r\n";
-  const auto token = rope.ask({&counter, 1});
-  rope.exchange();
-  EXPECT_EQ(rope.answers[token].times, 1);
-  EXPECT_EQ(rope.answers[token].error, "MOVED");
-  EXPECT_FALSE(rope.answers[token].reply_may_follow);
-  ASSERT_EQ(rope.votes.size(), 1U);
-  EXPECT_FALSE(rope.votes[0].failed);
-  EXPECT_EQ(rope.session.state(), State::ready);
-  // Behind the URL of a single server it is a mistake of somebody's.
-  Rope single;
-  single.open();
-  single.replies["EVALSHA"] = "-MOVED 3999 127.0.0.1:6381\r\n";
-  const auto misplaced = single.ask({&counter, 1});
-  single.exchange();
-  EXPECT_EQ(single.answers[misplaced].error, "(redirected)");
-  EXPECT_TRUE(single.votes[0].failed);
-}
-
-// It answers for its own slots, so that a look at it finds nothing wrong.
-TEST(RedisSession, SaysThatANodeOfAClusterIsAskedAsIfItWereAlone) {
-  const std::string info = "redis_version:7.0.15\r\nrole:master\r\nredis_mode:cluster\r\n";
-  const auto opened = [&](Rope& rope) {
-    rope.replies["INFO"] = "$" + std::to_string(info.size()) + "\r\n" + info + "\r\n";
-    rope.open();
-    EXPECT_EQ(rope.session.state(), State::ready) << "it may have all slots";
-    return rope.faults;
-  };
-  Rope single;
-  const std::vector<StoreFault> faults = opened(single);
-  ASSERT_EQ(faults.size(), 1U);
-  EXPECT_EQ(faults[0].severity, Severity::warning);
-  EXPECT_EQ(faults[0].text, kNodeOfACluster);
-  Rope cluster({.cluster = true});
-  EXPECT_TRUE(opened(cluster).empty());
-  // Where not even the self-test's keys are its own, it decides nothing, and says why.
-  Rope misplaced;
-  misplaced.replies["EVALSHA"] = "-MOVED 3999 127.0.0.1:6381\r\n";
-  misplaced.open();
-  ASSERT_EQ(misplaced.session.state(), State::failed);
-  EXPECT_EQ(misplaced.session.failure().pattern, "(redirected)");
-}
-
-// Between two masters, for a moment: whoever asked knows what becomes of it.
-TEST(RedisSession, LeavesItToWhoAskedWhatASlotThatNobodyHasSays) {
-  Rope rope({.shard = "a", .cluster = true});
-  rope.open();
-  const Rule rule(1, 5);
-  const Counter counter = rule.take();
-  rope.replies["EVALSHA"] = "-CLUSTERDOWN Hash slot not served\r\n";
-  const auto token = rope.ask({&counter, 1});
-  rope.exchange();
-  EXPECT_EQ(rope.answers[token].error, "CLUSTERDOWN");
-  EXPECT_TRUE(rope.votes.empty());
-  // Of a probe it is a failure, and not the connection's.
-  const ErrorRow* probed = nullptr;
-  rope.session.probe(
-      rope.now() + 20ms, [&](const ErrorRow* error, const StoreReport*) { probed = error; },
-      rope.now());
-  rope.exchange();
-  ASSERT_NE(probed, nullptr);
-  EXPECT_EQ(probed->pattern, "CLUSTERDOWN");
-  EXPECT_EQ(rope.session.state(), State::ready);
-  // A cluster that is down as a whole is another matter.
-  rope.replies["EVALSHA"] = "-CLUSTERDOWN The cluster is down\r\n";
-  (void)rope.ask({&counter, 1});
-  rope.exchange();
-  ASSERT_EQ(rope.votes.size(), 1U);
-  EXPECT_TRUE(rope.votes[0].failed);
-}
-
-TEST(RedisSession, SaysAskingBeforeEachAskThatWasSentHereByOne) {
-  Rope rope({.cluster = true});
-  rope.open();
-  rope.sent.clear();
-  const Rule rule(1, 5);
-  const Counter counter = rule.take();
-  rope.replies["ASKING"] = "+OK\r\n";
-  AskOptions options = rope.within(20ms);
-  options.asking = true;
-  rope.session.ask({&counter, 1}, options, rope, 77, rope.now());
-  // Its script is gone: asked again, it says so again.
-  rope.replies["EVALSHA"] = "-NOSCRIPT No matching script.\r\n";
-  rope.execute();
-  rope.deliver();
-  rope.replies.erase("EVALSHA");
-  const auto plain = rope.ask({&counter, 1});
-  rope.exchange();
-  EXPECT_EQ(rope.sent,
-            (std::vector<std::string>{"ASKING", "EVALSHA", "ASKING", "EVAL", "EVALSHA"}));
-  EXPECT_TRUE(rope.answers[77].allowed);
-  EXPECT_TRUE(rope.answers[plain].allowed);
-  EXPECT_EQ(rope.answers[plain].counters[0].finding.step.remaining, 3U);
-}
-
-TEST(RedisSession, AsksAgainWhereASlotIsHalfMovedAndGivesUpInTheEnd) {
-  Rope rope({.cluster = true});
-  rope.open();
-  const Rule rule(1, 5);
-  const Counter counter = rule.take();
-  rope.replies["EVALSHA"] = "-TRYAGAIN Multiple keys request during rehashing of slot\r\n";
-  const auto token = rope.ask({&counter, 1});
-  rope.execute();
-  rope.deliver();
-  rope.replies.clear();
-  rope.exchange();
-  EXPECT_TRUE(rope.answers[token].allowed);
-  EXPECT_FALSE(rope.votes.back().failed);
-
-  rope.replies["EVALSHA"] = "-TRYAGAIN Multiple keys request during rehashing of slot\r\n";
-  rope.sent.clear();
-  const auto never = rope.ask({&counter, 1});
-  rope.exchange();
-  EXPECT_EQ(rope.answers[never].error, "TRYAGAIN");
-  EXPECT_EQ(rope.answers[never].times, 1);
-  EXPECT_FALSE(rope.votes.back().failed) << "it answered, for every other slot";
-  EXPECT_LE(rope.sent.size(), 8U);
-  EXPECT_EQ(rope.session.state(), State::ready);
-}
-
-TEST(RedisSession, KeepsItsShardsOwnKeysWhereItIsToldTo) {
-  Rope rope({.shard = "a", .cluster = true});
-  rope.open();
-  EXPECT_TRUE(rope.redis.keys().contains("weir:1:{!a}epoch"));
-  rope.session.name_shard("b");
-  rope.session.probe(
-      rope.now() + 20ms, [](const ErrorRow*, const StoreReport*) {}, rope.now());
-  rope.exchange();
-  EXPECT_TRUE(rope.redis.keys().contains("weir:1:{!b}epoch"));
-}
-
-TEST(RedisSession, TestsTheShardThatItWasNamedDuringASelfTestBehindIt) {
-  for (const char* first : {"", "a"}) {
-    SCOPED_TRACE(first);
-    Rope rope({.shard = first, .cluster = true});
-    rope.session.opened({}, rope.now());
-    rope.execute();
-    rope.deliver();  // the credentials: the self-test is sent
-    rope.execute();
-    rope.session.name_shard("b");
-    const int before = rope.reports;
-    rope.exchange();
-    EXPECT_EQ(rope.session.state(), State::ready);
-    EXPECT_TRUE(rope.redis.keys().contains("weir:1:{!b}epoch"));
-    EXPECT_EQ(rope.reports, before + 2);
-    EXPECT_EQ(rope.session.report().shard, "b");
   }
 }
 
